@@ -178,12 +178,6 @@ def test_a_hint_names_what_the_line_says() -> None:
     assert hint.startswith("Rank 3 could not get 418.00 MiB on GPU 3 with 1.36 GiB free")
 
 
-def test_a_hint_without_what_it_wants_to_name_is_a_sentence_all_the_same() -> None:
-    hint = explain_text(STEPS + KEY_ERROR.replace("KeyError: 'z'", "RuntimeError: CUDA out of memory."), CATALOGUE).hint
-    assert hint
-    assert "{" not in hint
-
-
 def test_a_run_has_not_ended_because_of_a_traceback_that_somebody_logged() -> None:
     logged = "2026-03-01 10:00:50,000 [ERROR] evaluation failed\n" + KEY_ERROR.replace("in <module>", "in evaluate")
     assert not told(STEPS + logged).ended

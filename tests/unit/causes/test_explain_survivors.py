@@ -177,9 +177,6 @@ def test_an_actor_that_died_without_a_word_is_named_by_its_address() -> None:
 
 SAID = {
     "all that can be known": (LostPeer(3, "host-17"), "a peer died; its own log is not here: rank 3 on host-17"),
-    "its rank alone": (LostPeer(3), "a peer died; its own log is not here: rank 3"),
-    "its host alone": (LostPeer(None, "host-17"), "a peer died; its own log is not here: host-17"),
-    "nothing of it": (LostPeer(), "a peer died; its own log is not here"),
     "its log is here": (LostPeer(3, log="rank3.log"), "a peer died; its own log, rank3.log, does not say why: rank 3"),
     "the log may be of all": (LostPeer(3, apart=False), "a peer died; no line here comes from it: rank 3"),
 }

@@ -33,7 +33,6 @@ from lastbeat.explain.signals.loading import load
 from lastbeat.model.cause import Explanation
 from lastbeat.watch.decide.logs import also_seen
 from support.printed import CHILD_FAILED, MEGATRON, STEPS, raised, ranks, traceback
-from support.row_by_row import check_each
 
 LOGS = sorted((Path(__file__).parent / "logs").glob("*.yaml"))
 TEXTS = {
@@ -204,30 +203,3 @@ groups:
         "no cause: expected ended True, found False in 'steps' of '-'",
         "another line: expected shown in 'Bye.', found 'KeyError: 3' in 'steps + traceback + log' of '-'",
     ]
-
-
-def test_lines_in_double_braces_are_written_out() -> None:
-    log = "{{steps of rank 1}}\\n{{9 to 10}} epoch {n}\\n"
-    [row] = rows_of(f'groups: [{{type: none, rows: {{a: "{log}"}}}}]')
-    steps = "".join(f"[rank1]: {line}\n" for line in STEPS.splitlines())
-    assert row.texts == {"log": f"{steps}epoch 9\nepoch 10\n"}
-
-
-REFUSED = {
-    "an unknown key of the file": ("{grups: []}", "the file: 'grups' is not one of groups, texts"),
-    "an unknown key of a row": ("groups: [{rows: {a: {tpye: oom}}}]", "a: 'tpye' is not one of "),
-    "an unknown text": ("groups: [{rows: {a: {type: oom, text: stpes}}}]", "a: 'stpes' is not one of "),
-    "a log that is not read": ("groups: [{rows: {a: {type: oom, text: steps, log: b}}}]", "a: nobody reads its log"),
-    "two marks": ('groups: [{type: none, rows: {a: "» b\\n» c"}}]', "a: two lines of evidence are marked"),
-    "no expectation": ("groups: [{rows: {a: b}}]", "a: nothing is expected"),
-    "a name twice": ("groups: [{line: 0, rows: {a: b}}, {line: 0, rows: {a: c}}]", "more than one row"),
-}
-
-
-def test_a_file_that_the_reader_does_not_understand_is_refused() -> None:
-    check_each(REFUSED.items(), is_refused)
-
-
-def is_refused(document: str, why: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(why)}"):
-        rows_of(document)

@@ -124,13 +124,6 @@ def test_an_answer_that_comes_after_the_claim_ran_out_counts_only_if_it_is_done(
     assert settle(record, {"mistral-r2": Performed("4711")}, "me", late).actions[0].result == "4711"
 
 
-def test_what_is_settled_stays_as_it_is() -> None:
-    record, _ = claim(asked(), {"restart"}, "me", NOW, LEASE_S)
-    record = settle(record, {"mistral-r2": Performed("4711")}, "me", NOW)
-    assert settle(record, {"mistral-r2": RefusedError("no")}, "me", NOW) is record
-    assert claimed(record, now=LATER) == []
-
-
 def test_a_pending_action_is_never_dropped_however_old_it_is_and_whatever_comes() -> None:
     record = asked()
     for number in range(200):

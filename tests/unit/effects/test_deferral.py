@@ -68,12 +68,6 @@ def test_a_newer_alert_of_the_run_waits_for_a_held_one_which_is_not_held_again()
     assert claimed(record, UNTIL) == [1, 2]
 
 
-def test_a_held_alert_before_a_held_one_waits_for_the_same_notice() -> None:
-    record = held(Event.TIMED_OUT, Event.RECOVERED)
-    assert not holds_up(record, 1, [SLACK])
-    assert claimed(record, NOW) == []
-
-
 def test_what_is_released_is_due_at_once_and_not_held_again() -> None:
     record = release(held(), [SLACK], numbers=[1])
     assert claimed(record, NOW) == [1]

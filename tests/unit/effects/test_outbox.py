@@ -47,23 +47,11 @@ def test_a_late_success_is_a_success() -> None:
     assert again == settled, "and stays one"
 
 
-@pytest.mark.parametrize("error", [None, DeliveryError("404", retryable=False)])
-def test_what_is_settled_is_not_claimed_again(error: DeliveryError | None) -> None:
-    claimed, _ = claim(record_with_alert(), [SLACK], "me", NOW, 60)
-    settled = settle(claimed, {(1, SLACK): error}, "me", NOW)
-    assert claim(settled, [SLACK], "me", LATER, 60) == (settled, ())
-
-
 def test_each_channel_has_its_own_delivery() -> None:
     claimed, mine = claim(record_with_alert(), [SLACK, "sns:2"], "me", NOW, 60)
     assert [(c.number, c.identity) for c in mine] == [(1, SLACK), (1, "sns:2")]
     settled = settle(claimed, {(1, SLACK): None, (1, "sns:2"): DeliveryError("503", retryable=True)}, "me", NOW)
     assert (settled.delivered, pending(settled, [SLACK], NOW), pending(settled, ["sns:2"], NOW)) == (1, 0, 1)
-
-
-def test_the_result_of_an_alert_that_was_given_up_meanwhile_changes_nothing() -> None:
-    record = record_with_alert()
-    assert settle(record, {(7, SLACK): None}, "me", NOW) == record
 
 
 NEW_ADDRESS = "slack:9"
@@ -83,14 +71,6 @@ def test_a_new_address_of_a_channel(before: dict[str, DeliveryError | None], sen
     assert pending(record, [NEW_ADDRESS], LATER) == len(sent)
     _, claims = claim(record, [NEW_ADDRESS], "me", LATER, 60)
     assert [c.identity for c in claims] == sent
-
-
-def test_a_new_address_gets_the_alerts_to_come() -> None:
-    record, _ = claim(record_with_alert(), [SLACK], "me", NOW, 60)
-    record = settle(record, {(1, SLACK): None}, "me", NOW)
-    again = enqueue(record, Message("run", Event.FAILED, Status.FAILED, "again", LATER), [NEW_ADDRESS])
-    _, claims = claim(again, [NEW_ADDRESS], "me", LATER, 60)
-    assert [c.number for c in claims] == [2]
 
 
 def test_while_another_sends_on_a_channel_later_alerts_wait_for_it() -> None:

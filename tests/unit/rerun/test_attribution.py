@@ -35,11 +35,6 @@ def suspect(*, fatal: bool = False) -> Suspect:
 @pytest.mark.parametrize(
     ("phase", "doubted", "results", "device", "expected"),
     [
-        pytest.param(RerunPhase.INITIAL, None, [GOOD], HERE, "", id="a good result tells nothing"),
-        pytest.param(RerunPhase.INITIAL, None, [GOOD, SECOND_BAD], HERE, "rejected", id="a bad one is rejected"),
-        pytest.param(RerunPhase.IN_PLACE, suspect(), [GOOD], HERE, "not_reproduced",
-                     id="good on the same device the second time"),
-        pytest.param(RerunPhase.IN_PLACE, suspect(), [BAD], HERE, "reproduced", id="the same bad result again"),
         pytest.param(RerunPhase.IN_PLACE, suspect(), [OTHER_BAD], HERE, "reproduced",
                      id="a bad result again, but another one"),
         pytest.param(RerunPhase.IN_PLACE, suspect(), [result(900.0)], HERE, "reproduced",
@@ -50,14 +45,8 @@ def suspect(*, fatal: bool = False) -> Suspect:
                      id="good again, and the next of the same name bad"),
         pytest.param(RerunPhase.IN_PLACE, None, [BAD], HERE, "rejected",
                      id="bad in the re-run that another rank had asked for"),
-        pytest.param(RerunPhase.ELSEWHERE, suspect(), [GOOD], THERE, "differs", id="good on another device"),
-        pytest.param(RerunPhase.ELSEWHERE, suspect(), [BAD], THERE, "same_result", id="the same on another device"),
-        pytest.param(RerunPhase.ELSEWHERE, suspect(fatal=True), [BAD], THERE, "fatal same_result",
-                     id="the same, which is fatal"),
         pytest.param(RerunPhase.ELSEWHERE, suspect(), [BAD, SECOND_BAD], THERE, "same_result",
                      id="with others of its name bad: they have the same reason"),
-        pytest.param(RerunPhase.ELSEWHERE, suspect(), [GOOD], HERE, "same_device",
-                     id="resumed on the same device: no verdict"),
         pytest.param(RerunPhase.ELSEWHERE, suspect(), [], THERE, "unreached", id="not come to after the resume"),
     ],
 )  # fmt: skip
@@ -81,18 +70,11 @@ def test_what_is_known_to_be_the_maths_is_not_run_again() -> None:
 @pytest.mark.parametrize(
     ("phase", "agreed", "reruns", "then"),
     [
-        pytest.param(RerunPhase.INITIAL, "", 0, RerunPhase.READY, id="a step without anything to tell"),
-        pytest.param(RerunPhase.INITIAL, "rejected", 0, RerunPhase.IN_PLACE, id="a bad result is run again in place"),
-        pytest.param(RerunPhase.IN_PLACE, "not_reproduced", 1, RerunPhase.READY, id="goes on with the good result"),
-        pytest.param(RerunPhase.IN_PLACE, "reproduced", 1, RerunPhase.LEAVING, id="reproduced: to other hardware"),
         pytest.param(RerunPhase.IN_PLACE, "not_reproduced reproduced", 1, RerunPhase.LEAVING,
                      id="reproduced on one rank of two"),
         pytest.param(RerunPhase.IN_PLACE, "not_reproduced rejected", 1, RerunPhase.IN_PLACE,
                      id="never goes on with a bad result"),
         pytest.param(RerunPhase.IN_PLACE, "rejected", MOST_RERUNS, RerunPhase.LEAVING, id="but not for ever"),
-        pytest.param(RerunPhase.ELSEWHERE, "same_result", 0, RerunPhase.READY, id="correct: goes on"),
-        pytest.param(RerunPhase.ELSEWHERE, "fatal same_result", 0, RerunPhase.FAILED, id="correct, and fatal"),
-        pytest.param(RerunPhase.ELSEWHERE, "differs", 0, RerunPhase.FAILED, id="the hardware's"),
         pytest.param(RerunPhase.ELSEWHERE, "same_device", 0, RerunPhase.STUCK, id="the same device: once more"),
         pytest.param(RerunPhase.ELSEWHERE, "differs same_device", 0, RerunPhase.FAILED,
                      id="one verdict outranks one missing"),
@@ -111,16 +93,3 @@ def test_training_never_goes_on_with_a_result_that_nobody_has_judged() -> None:
                 then = following(phase, agreed, 1)
                 assert then is not RerunPhase.READY or PassEvent.REJECTED not in agreed
                 assert then is not phase or phase is RerunPhase.IN_PLACE
-
-
-@pytest.mark.parametrize(
-    ("phase", "leaves"),
-    [
-        (RerunPhase.READY, (False, False, 0)),
-        (RerunPhase.LEAVING, (True, True, 16)),
-        (RerunPhase.STUCK, (False, True, 16)),
-        (RerunPhase.FAILED, (False, True, 17)),
-    ],
-)
-def test_how_training_ends(phase: RerunPhase, leaves: tuple[bool, bool, int]) -> None:
-    assert phase.leaves == leaves

@@ -405,16 +405,6 @@ def test_an_injected_error_takes_its_path(kind: str, leaves: Any, elsewhere: Any
     assert seen.verdicts == (verdict,)
 
 
-def test_values_that_differ_in_their_last_digits_alone_are_shown_with_those(caplog: pytest.LogCaptureFixture) -> None:
-    training = machine(check_for_spiky_loss=True)
-    for _ in range(20):
-        run_step(training, [1.0])
-    run_step(training, [10.0000001, 9.9999999])
-    assert "(9.9999999 != 10.0000001)" in caplog.text
-    (found,) = training.verdicts
-    assert "(10.0000001, then 9.9999999)" in found.what
-
-
 @pytest.mark.parametrize(("first", "second", "said"), [(5.5, 5.5, "(5.5 both times"), ([5.5], [5.5], "(list")])
 def test_a_result_that_is_rejected_once_alone_is_not_said_to_differ_from_itself(
     first: Any, second: Any, said: str, caplog: pytest.LogCaptureFixture

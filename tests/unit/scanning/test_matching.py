@@ -17,7 +17,7 @@ from lastbeat.explain.scanning.prefilter import Prefilter
 from lastbeat.explain.scanning.splitting import Batch, Splitter
 from lastbeat.explain.scanning.template_prefilter import are_digits_alike, shared_prefilter
 from lastbeat.explain.signals.loading import load
-from lastbeat.model.signal import Catalogue, Signal
+from lastbeat.model.signal import Signal
 from support.laws import examples
 
 SIGNALS = (
@@ -155,16 +155,6 @@ def test_one_line_among_many_of_its_kind_is_found() -> None:
     lines[77] = lines[77].replace("lm loss: 2.007700E+00", "lm loss: inf")
     lines[99] = lines[99].replace("lm loss: 2.009900E+00", "lm loss: nan")
     assert list(prefilter.lines(batch_of("".join(lines).encode()))) == [77, 99]
-
-
-@settings(max_examples=examples(20))
-@given(data=LOG)
-def test_built_in_signals_lose_no_line_either(data: bytes) -> None:
-    matcher, batch = matcher_of(load("default")), batch_of(data)
-    prefilter = set(Prefilter(matcher).lines(batch))
-    for index in range(len(batch)):
-        found = asked_one_by_one(batch.line(index).text[:1300], [s for s in matcher.signals if s.kind != "progress"])
-        assert index in prefilter or not found
 
 
 @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -306,13 +296,6 @@ def test_lines_that_look_alike_are_judged_as_each_would_be(parts: list[str], tim
 )
 def test_of_a_long_line_the_beginning_and_the_end_are_searched(line: str, expected: list[str]) -> None:
     assert names(Matcher(SIGNALS), line) == expected
-
-
-def test_a_catalogue_has_one_matcher() -> None:
-    first, second = Catalogue("a", SIGNALS), Catalogue("a", SIGNALS[:2])
-    assert matcher_of(first) is matcher_of(first)
-    assert matcher_of(second) is not matcher_of(first)
-    assert len(matcher_of(second).signals) == 2
 
 
 @pytest.mark.parametrize(

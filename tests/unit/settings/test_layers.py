@@ -155,12 +155,6 @@ def test_a_folder_called_dotenv_is_no_settings_file(tmp_path: Path) -> None:
     assert load({}, {}, tmp_path).policy.stale_s == 600
 
 
-def test_a_file_that_is_no_text_is_a_fault(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_bytes(b"STALE_MINUTES=\xff\xfe\n")
-    with pytest.raises(SettingsError, match="not UTF-8"):
-        load({}, {}, tmp_path)
-
-
 def test_without_any_home_there_is_no_default_state_directory(tmp_path: Path) -> None:
     settings = load({}, {"HOME": "relative"}, tmp_path)
     assert settings.state_dir is None

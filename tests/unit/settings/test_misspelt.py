@@ -97,7 +97,6 @@ def test_training_says_only_what_is_near_one_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", labelled([
     ("where nobody is alerted", ("test-alert",)),
-    ("where runs are looked at", ("fleet", "--once")),
 ]))  # fmt: skip
 def test_every_command_says_it_once_and_goes_on(tmp_path: Path, command: tuple[str, ...]) -> None:
     done = call(LASTBEAT, *command, cwd=tmp_path, MONITORING_ROOT=str(tmp_path), SLACK_WEBHOK_URL="x")

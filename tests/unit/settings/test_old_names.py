@@ -7,7 +7,6 @@ import pytest
 from lastbeat.model.setting import Setting
 from lastbeat.settings import Settings, SettingsError, load, table
 from lastbeat.settings.old_names import OLD_NAMES
-from support.cli import LASTBEAT, call
 from support.row_by_row import labelled
 
 SCORES = "relative:0.6,individual:0.8"
@@ -115,9 +114,3 @@ def test_an_old_name_that_is_misspelt_leads_to_the_new_one(tmp_path: Path) -> No
     assert loaded(tmp_path, LASTBEAT_STRAGLER_EVERY="10").name_hints == (
         "LASTBEAT_STRAGLER_EVERY is no setting of lastbeat; did you mean LASTBEAT_STRAGGLERS=every:10?",
     )
-
-
-def test_a_command_gives_the_hint_once_and_goes_on(tmp_path: Path) -> None:
-    done = call(LASTBEAT, "fleet", "--once", cwd=tmp_path, MONITORING_ROOT=str(tmp_path), LASTBEAT_GROUP_RUNS="7")
-    assert done.stderr.count("LASTBEAT_GROUP_RUNS=7 is now LASTBEAT_GROUPS=runs:7") == 1
-    assert done.stdout or done.returncode == 0, done.stderr

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from lastbeat.model.setting import Setting
 from lastbeat.model.status import Event
 from lastbeat.settings import Settings, SettingsError, load, table
-from lastbeat.settings.catalogues import catalogue
 from lastbeat.settings.table import BeatPeriods, GroupLimits, OwnLog, SectionTimeouts, Stragglers
 from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat.stores.s3 import MONITORING_REGION
@@ -205,11 +204,6 @@ def test_a_token_is_a_secret(tmp_path: Path) -> None:
 
 def watching(tmp_path: Path, **environ: str) -> Settings:
     return load({}, {"HOME": "/home/somebody", **environ}, tmp_path, watching=True)
-
-
-def test_the_limits_of_the_default_catalogue_are_none_so_it_need_not_be_loaded_for_them() -> None:
-    found = catalogue("default")
-    assert (found.inactivity_s, found.absences, found.poll_s) == (None, (), None)
 
 
 @pytest.mark.parametrize(("signals", "limits"), labelled([

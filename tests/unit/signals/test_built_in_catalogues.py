@@ -10,7 +10,7 @@ import yaml
 from lastbeat.explain.scanning.matching import matcher_of
 from lastbeat.explain.signals.error_types import TYPES
 from lastbeat.explain.signals.hints import fields_of, filled
-from lastbeat.explain.signals.loading import description, load, names
+from lastbeat.explain.signals.loading import load, names
 from lastbeat.model.secrets import mask_tokens
 from lastbeat.model.signal import Catalogue, Signal
 from support.row_by_row import check_each
@@ -26,16 +26,6 @@ def matched(catalogue: Catalogue, line: str) -> list[str]:
 def kinds(name: str) -> set[str]:
     """The error types that a catalogue knows failures of."""
     return {signal.error_type for signal in load(name).signals if signal.error_type is not None}
-
-
-def test_there_are_those_that_users_name() -> None:
-    assert {"base", "default", "huggingface", "lightning", "deepspeed", "jax"} <= set(names())
-    assert {f"megatron_{what}" for what in ("basic", "nccl", "stall_detection", "production")} <= set(names())
-
-
-def test_each_says_what_it_is_for() -> None:
-    wrong = [f"{name} says {description(name)!r} alone" for name in names() if len(description(name)) <= 15]
-    assert wrong == [], "\n".join(wrong)
 
 
 def test_what_each_megatron_catalogue_is_for() -> None:
@@ -80,36 +70,6 @@ def is_fit_for_use(signal: Signal) -> None:
     shown = filled(signal.hint, {})
     assert "{" not in re.sub(r"\{print [^}]*\}|\$\{\w+\}|\{\"[^}]*\}", "", shown), "a place that nothing fills"
     assert filled(signal.hint, dict.fromkeys(fields_of(signal.hint), "x")).count("[") == shown.count("[")
-
-
-def test_the_table_of_error_types() -> None:
-    restartable = {name for name, each in TYPES.items() if each.restartable}
-    assert set(TYPES) - restartable == {
-        "oom",
-        "numerical_instability",
-        "exception",
-        "torch",
-        "data",
-        "environment",
-    }
-    assert restartable == {
-        *("hang", "deadlock", "nccl", "nccl_timeout", "distributed_timeout", "communication", "watchdog_timeout"),
-        *("cancelled", "slurm_failure", "time_limit", "timeout", "hardware", "storage", "unknown"),
-    }
-
-
-def test_each_error_types_hint_can_be_acted_on() -> None:
-    check_each(((name, (name,)) for name in TYPES), can_be_acted_on)
-
-
-def can_be_acted_on(name: str) -> None:
-    hint = TYPES[name].hint
-    assert len(hint) <= HINT_LIMIT
-    command = (
-        r"nvidia-smi|dmesg -T|sacct|df -h|py-spy dump|nc -vz|grep|tail|pip freeze|dcgmi|ls -l|CUDA_LAUNCH_BLOCKING"
-    )
-    assert re.search(command, hint) or name == "numerical_instability"
-    assert TYPES[name].meaning.endswith(".")
 
 
 def test_no_hint_of_ours_looks_like_a_secret() -> None:

@@ -45,7 +45,6 @@ SIGNALS = [
     ),
     pytest.param("regex: 'x+y'", {"pattern": "x+y", "substring": False}, id="regex is another word for it"),
     pytest.param("substring: 'x+(y'", {"pattern": "x+(y", "substring": True}, id="plain text needs no backslash"),
-    pytest.param("pattern: 'x+(y'\nsubstring: true", {"pattern": "x+(y", "substring": True}, id="… said the other way"),
     pytest.param("pattern: '(?P<step>\\d+) of (?P<total>\\d+)'", {"extract": {"step": "step", "total": "total"}},
                  id="named groups are fields of their names"),
     pytest.param("pattern: '(?P<step>\\d+) of (?P<total>\\d+)'\nextract: [step]", {"extract": {"step": "step"}},
@@ -141,11 +140,6 @@ def test_an_absence_rule_goes_with_the_signal_that_is_silenced() -> None:
         "/own.yaml": "extends: [/a.yaml]\nsilence: [rule]",
     }
     assert read(files).absences == ()
-
-
-def test_nothing_named_is_the_default() -> None:
-    assert read({}, "") is load("default")
-    assert read({}, " , ").name == "default"
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "null", "---\n", "signals:\n", "signals: {}", "extends:\n"])

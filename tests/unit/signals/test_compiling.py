@@ -57,9 +57,7 @@ def text_of(name: str) -> str:
     [
         pytest.param("/etc/cluster.yaml", "cluster", id="a file that extends another one and a built-in catalogue"),
         pytest.param("/etc/cluster.yaml, /on_top.yaml", "cluster,on_top", id="one on top of another"),
-        pytest.param("megatron_basic,/alone.yaml", "megatron_basic,alone", id="one on top of a built-in catalogue"),
         pytest.param("/alone.yaml", "alone", id="one that stands on the default, since it does not say"),
-        pytest.param("jax", "jax", id="no file at all"),
     ],
 )
 def test_the_compiled_catalogue_is_the_same(tmp_path: Path, setting: str, names: str) -> None:
