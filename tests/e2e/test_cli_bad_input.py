@@ -119,10 +119,3 @@ def test_it_runs_from_any_folder_and_through_a_link(tmp_path: Path) -> None:
         cwd=run.root.parent, env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.startswith("Run run-1: RUNNING\n")
-
-
-def test_a_mistyped_setting_is_pointed_out_on_stderr(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "training-runs").metadata()
-    done = call(MONITOR, "--run-id", "run-1", "--once", cwd=tmp_path, LASTBEAT_STALL_MINUTE="3")
-    assert done.returncode == 0
-    assert "did you mean LASTBEAT_STALL_MINUTES?" in done.stderr

@@ -1,9 +1,7 @@
 """``causes``: what the failures of a fleet cost, in a directory and in a bucket."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,34 +58,6 @@ def test_one_kind_alone(fleet: Path) -> None:
     named = [line.split()[-1] for line in done.stdout.splitlines() if line.split()[-1:] and " node-" in line]
     assert named == ["node-1", "node-2", "node-3"]
     assert "Whose runs" not in done.stdout
-
-
-def test_programs_get_the_same(fleet: Path) -> None:
-    done = call(LASTBEAT, "causes", "runs", "--json", cwd=fleet)
-    assert done.returncode == 0, done.stderr
-    expect(json.loads(done.stdout))
-
-
-def expect(told: dict[str, Any]) -> None:
-    assert {name: told[name] for name in ("schema", "runs", "thin", "unrecorded", "unusable", "unread", "older")} == {
-        "schema": 1, "runs": 5, "thin": 1, "unrecorded": 1, "unusable": 1, "unread": 0, "older": 0,
-    }  # fmt: skip
-    assert [(each["name"], each["error_type"], each["signal"]) for each in told["causes"]] == [
-        ("bbbb", "nccl", "nccl_timeout"), ("aaaa8", "oom", "cuda_oom"),
-    ]  # fmt: skip
-    nccl, oom = told["causes"]
-    assert (oom["failures"], oom["runs"], oom["at_least"]) == (2, 2, False)
-    assert (oom["thrown_away_hours"], oom["dead_hours"], oom["lost_hours"]) == (6.0, 1.0, 7.0)
-    assert [(each["name"], each["lost_hours"], each["last_run"]) for each in oom["fingerprints"]] == [
-        ("aaaa", 5.5, "llama-1"), ("aaaa8", 1.5, "llama-2"),
-    ]  # fmt: skip
-    assert [each["name"] for each in nccl["fingerprints"]] == ["bbbb"]
-    assert nccl["last_at"] < nccl["last_seen_at"], "when it happened, and when that was seen"
-    assert (nccl["thrown_away_hours"], nccl["thrown_away_known_of"]) == (None, 0)
-    assert (nccl["dead_hours"], nccl["at_least"]) == (21.0, True)
-    assert [each["name"] for each in told["users"]] == ["bob", "alice"]
-    assert [each["name"] for each in told["steps"]] == ["100 to 999"]
-    assert (told["total"]["failures"], told["total"]["error_type"], told["users"][0]["signal"]) == (4, None, None)
 
 
 def test_a_fleet_without_failures_says_so(tmp_path: Path) -> None:

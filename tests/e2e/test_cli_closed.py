@@ -79,40 +79,6 @@ def test_a_closed_run_is_named_everywhere_and_all_others_are_watched(root: Path)
     assert "ok    reading: allowed, of 2 runs" in doctor.stdout
 
 
-def _private_checkpoint(root: Path) -> None:
-    private = root.parent / "home" / "private"
-    private.mkdir(parents=True)
-    (private / "last.pt").write_text("")
-    (root / "run" / "ckpt" / "last.pt").unlink()
-    (root / "run" / "ckpt" / "last.pt").symlink_to(private / "last.pt")
-    _close(private)
-
-
-HARMLESS = {
-    "a checkpoint that is a link into somebody's home": _private_checkpoint,
-    "the file system's own lost+found": lambda root: (root / "lost+found").mkdir(mode=0),
-    "snapshots": lambda root: (root / ".snapshot").mkdir(mode=0),
-}
-
-
-@pytest.mark.parametrize("make", HARMLESS.values(), ids=HARMLESS)
-def test_what_is_no_run_does_no_harm(root: Path, make: Any) -> None:
-    make(root)
-    code, report = swept(root)
-    assert (code, report["statuses"], report["unreadable"]) == (0, {"RUNNING": 3}, {})
-    assert "warn  reading" not in bound(root, "doctor").stdout
-    assert len(json.loads(bound(root, "fleet", "--json").stdout)["runs"]) == 3
-
-
-def test_a_closed_folder_that_is_hardly_a_run_is_named_all_the_same(root: Path) -> None:
-    name = ".Trash-1000"
-    (root / name).mkdir(mode=0)
-    _, report = swept(root)
-    assert any(name in note and "Permission denied" in note for note in report["notes"])
-    assert any(name in note for note in json.loads(bound(root, "fleet", "--json").stdout)["notes"])
-    assert f"reading: {name} is taken for no run" in bound(root, "doctor").stdout
-
-
 def test_a_run_whose_logs_are_closed_is_not_said_to_have_none(root: Path) -> None:
     _close(root / "run" / "logs")
     for command in (["logs", "run"], ["logs", "run", "--rank", "0"], ["explain", "run"]):
@@ -133,29 +99,6 @@ def test_a_closed_run_can_be_silenced_and_nobody_says_that_there_is_none(root: P
     assert [silence["runs"] for silence in document["silences"]] == ["run"]
     assert (document["matches"], len(document["notes"])) == (1, 1)
     assert document["notes"][0].startswith("the history of run could not be written, and does not say so: ")
-
-
-def test_a_link_to_the_whole_system_is_a_run_that_cannot_be_seen(root: Path) -> None:
-    (root / "p").symlink_to("/proc")
-    # Root, too, who may look at everything.
-    done = call(LASTBEAT, "sweep", "--once", "--json", cwd=root.parent)
-    report = json.loads(done.stdout)
-    assert (done.returncode, report["statuses"]) == (3, {"RUNNING": 3})
-    assert "leads out of the fleet root" in report["unreadable"]["p"]
-    assert "warn  reading: p: " in call(LASTBEAT, "doctor", cwd=root.parent).stdout
-
-
-def test_a_hidden_run_is_swept_as_it_is_watched(root: Path) -> None:
-    RunFolder(root, ".mine").put("_error", "RuntimeError: boom")
-    (root / ".git" / "logs").mkdir(parents=True)
-    (root / ".git" / "logs" / "HEAD").write_text("")
-    (root / ".snapshot" / "hourly" / "run").mkdir(parents=True)
-    (root / ".snapshot" / "hourly" / "run" / "_error").write_text("old")
-    code, report = swept(root)
-    assert (code, report["statuses"]) == (2, {"RUNNING": 3, "FAILED": 1})
-    assert [line["run_id"] for line in report["runs"] if line["status"] == "FAILED"] == [".mine"]
-    watched = bound(root, "watch", "--run-id", ".mine", "--once")
-    assert watched.stdout.startswith("Run .mine: FAILED")
 
 
 LINKS = ["logs/rank0.log", ""]
@@ -283,12 +226,3 @@ def test_who_goes_on_with_a_colleagues_run_is_told_why_it_is_not_seen_and_what_t
         assert (swept.returncode, why in swept.stdout) == (3, True)
         os.chown(root / "run", bob, bob)
         assert call_as(watcher, "sweep", "--once", cwd=place, **settings).returncode == 0
-
-
-def test_training_writes_where_its_own_links_lead(root: Path) -> None:
-    outside = root.parent / "scratch" / "linked"
-    outside.mkdir(parents=True)
-    (root / "linked").symlink_to(outside)
-    done = call(LASTBEAT, "beat", "--run-id", "linked", cwd=root.parent)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (outside / "metadata.json").is_file()

@@ -51,12 +51,3 @@ def test_before_any_pass_it_says_what_to_do(root: Path) -> None:
         assert (done.returncode, done.stdout.startswith("{")) == (3, bool(arguments))
         assert "no pass over this fleet was made yet" in done.stderr
         assert "lastbeat sweep --once" in done.stderr
-
-
-@pytest.mark.parametrize("body", ["{", '{"interval_s": 60, "recent": []}'])
-def test_a_damaged_mark_is_as_good_as_none(root: Path, body: str) -> None:
-    (root / "_watchdog").mkdir()
-    (root / "_watchdog" / "last_pass.json").write_text(body)
-    done = call(LASTBEAT, "cost", cwd=root.parent)
-    assert done.returncode == 3
-    assert "no pass over this fleet" in done.stderr

@@ -143,15 +143,6 @@ def test_ctrl_c_ends_it_quietly_with_connections_open(serve: Serve, root: Path) 
             connection.close()
 
 
-def test_every_address_of_this_machine_alone_opens_without_a_token(serve: Serve, root: Path) -> None:
-    host = "127.0.0.2"
-    served = serve("--host", host)
-    assert served.line == f"http://{host}:{served.port}/"
-    with socket.create_connection((host, served.port), timeout=LIMIT_S) as connection:
-        connection.sendall(f"GET /data/fleet HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-        assert connection.recv(100).startswith(b"HTTP/1.0 200")
-
-
 def test_for_others_it_makes_a_token_and_tells_it_once(serve: Serve, root: Path) -> None:
     served = serve("--host", "0.0.0.0", "-v")
     assert served.query.startswith("?token=")
@@ -205,13 +196,6 @@ def test_the_browser_that_it_opens_gets_a_key_and_not_the_token(serve: Serve, ro
     assert status == 303
     assert served.get("/data/fleet", Cookie=headers["Set-Cookie"].split(";")[0])[0] == 200
     assert served.get(f"/?{query}")[0] == 401
-
-
-def test_a_token_is_asked_for_on_loopback_too_where_one_is_set(serve: Serve, root: Path) -> None:
-    served = serve("--token", TOKEN)
-    assert served.get("/")[0] == 401
-    assert served.get("/", Authorization=f"Bearer {TOKEN}")[0] == 200
-    assert "everybody on this machine can read --token" in served.end()[1]
 
 
 def test_a_port_that_is_in_use_is_said_and_what_to_do(serve: Serve, root: Path, tmp_path: Path) -> None:

@@ -18,14 +18,6 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def test_a_run_with_a_last_word_has_ended(run: RunFolder) -> None:
-    run.put("_error", OOM)
-    done = call(LASTBEAT, "explain", "my-run", cwd=run.root.parent)
-    assert "  At:" in done.stdout
-    assert "may still be alive" not in done.stdout
-    assert json.loads(call(LASTBEAT, "explain", "my-run", "--json", cwd=run.root.parent).stdout)["ended"] is True
-
-
 def test_a_run_whose_program_was_never_changed_is_explained_from_the_logs_of_this_machine(run: RunFolder) -> None:
     (run.root.parent / "train.log").write_text(STEPS + OOM)
     done = call(LASTBEAT, "explain", "my-run", "--json", cwd=run.root.parent, LASTBEAT_LOGS="train*.log")

@@ -58,16 +58,6 @@ def test_a_run_is_told_as_a_bar_and_what_it_is_made_of(root: Path) -> None:
     assert set(plain[3]) == {"#", ":"}
 
 
-def test_a_run_for_programs(root: Path) -> None:
-    told(RunFolder(root, "llama"), 65)
-    document = json.loads(goodput(root, "llama", "--json"))
-    found = document["goodput"]
-    adds_up(found)
-    assert (document["run_id"], document["status"], found["over"]) == ("llama", "SUCCEEDED", True)
-    assert found["spent_s"]["queued"] is None, "nobody knows whether it has waited"
-    assert [each["first_step"] for each in document["attempts"]] == [1]
-
-
 def test_a_fleet_is_a_table_with_a_total_and_the_run_that_lost_the_most_first(root: Path) -> None:
     told(RunFolder(root, "calm"), 60)
     told(RunFolder(root, "slow-to-start"), 10, ended="_error")

@@ -102,13 +102,6 @@ def by_kubectl(folder: Path, kubectl: FakeCluster, *arguments: str) -> Any:
     return health(folder, *arguments, PATH=kubectl.path)
 
 
-def test_a_pod_that_is_not_there_is_told_with_what_to_do(runs: Path, kubectl: FakeCluster) -> None:
-    answer = by_kubectl(runs, kubectl, "--head-pod", "ray-head", "--namespace", "ml")
-
-    assert answer.returncode == 3, answer.stdout
-    assert "kubectl get pods -n ml" in answer.stdout + answer.stderr
-
-
 def test_permission_that_is_missing_is_told_with_what_to_do(runs: Path, kubectl: FakeCluster) -> None:
     kubectl.add_pod("ray-head")
     kubectl.fail("forbidden", verb="exec")

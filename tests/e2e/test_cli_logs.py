@@ -57,16 +57,6 @@ def test_the_life_of_a_program_that_was_never_changed(run: RunFolder) -> None:
     assert silent["status"] == "RUNNING", "the text was there a moment ago"
 
 
-def test_people_see_the_line_that_shows_the_cause(run: RunFolder) -> None:
-    run.put(LOG, steps(1, 3) + CRASH)
-    done = call(LASTBEAT, "watch", "--run-id", "run-1", "--once", "--root", str(run.root), cwd=run.root.parent)
-    lines = done.stdout.splitlines()
-    assert lines[0] == "Run run-1: FAILED"
-    assert lines[1].startswith("Detail: The log shows that the run failed: torch.OutOfMemoryError")
-    assert any(line.startswith("Cause: oom") for line in lines)
-    assert any(line.startswith(f"Evidence: {LOG}:6") and "CUDA out of memory" in line for line in lines)
-
-
 def test_a_log_of_this_machine_is_read_where_it_lies(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "slurm-1.out").write_text(steps(1, 3))
     (tmp_path / "slurm-2.out").write_text(steps(1, 7) + CRASH)
@@ -90,18 +80,6 @@ def test_a_log_that_is_not_there_is_told(run: RunFolder, name: str, note: str) -
         LASTBEAT, "watch", "--run-id", "run-1", "--once", "--root", str(run.root), "--log", name, cwd=run.root.parent
     )
     assert note in done.stdout.splitlines()
-
-
-def test_a_faulty_file_of_signals_is_told_together_with_what_else_is_wrong(run: RunFolder, tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("signals:\n  broken:\n    regex: '(a'\n    colour: red\n")
-    done = call(
-        LASTBEAT, "watch", "--run-id", "run-1", "--once", "--root", str(run.root), "--signals", "./own.yaml",
-        cwd=tmp_path, STALE_MINUTES="ten",
-    )  # fmt: skip
-    assert done.returncode == 3
-    assert "STALE_MINUTES='ten'" in done.stderr
-    assert "own.yaml:3" in done.stderr
-    assert "colour" in done.stderr
 
 
 def test_the_words_of_a_user_s_own_file_are_used(run: RunFolder, tmp_path: Path) -> None:

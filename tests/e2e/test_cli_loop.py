@@ -38,16 +38,6 @@ def ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
     return process.communicate(timeout=LIMIT_S)
 
 
-def test_it_goes_on_until_the_run_is_finished(tmp_path: Path, run: RunFolder) -> None:
-    process = start(MONITOR, *FAST, "--json", cwd=tmp_path)
-    passes = objects(process)
-    assert [next(passes)["status"] for _ in range(3)] == ["RUNNING"] * 3
-    run.put("_error")
-    *_, last = passes
-    assert (last["status"], process.wait(LIMIT_S)) == ("FAILED", 2)
-    ended(process)
-
-
 def test_text_passes_are_blocks_that_each_begin_with_the_two_lines(tmp_path: Path, run: RunFolder) -> None:
     process = start(LASTBEAT, "watch", *FAST, cwd=tmp_path)
     assert process.stdout is not None

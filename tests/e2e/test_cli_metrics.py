@@ -12,7 +12,7 @@ import pytest
 
 from support.cli import LASTBEAT, RunFolder, call, environment
 from support.dashboard import run_dashboard
-from support.scraped import is_nan, scrape, until, values
+from support.scraped import is_nan, scrape, until
 from support.sweeping import Sweeping
 from support.waiting import LIMIT_S
 
@@ -63,22 +63,6 @@ def test_a_scrape_tells_what_the_last_pass_knew(sweep: Sweep, root: Path) -> Non
     assert sweeping.end() == 2
 
 
-def test_a_root_that_goes_away_is_no_empty_fleet(sweep: Sweep, root: Path) -> None:
-    sweeping = sweep("--metrics", "0", "--root", str(root))
-    before = until(sweeping.port, lambda it: "run_loss alive" in it)
-    away = root.rename(root.with_name("away"))
-    found = until(sweeping.port, lambda it: it["up"] == 0)
-    assert found["runs FAILED"] == 1
-    assert found["run_status oom a+weird:run@1=x FAILED"] == 1
-    assert found["passes_total blind"] >= 1
-    seen = found["fleet_seen_timestamp_seconds"]
-    assert seen >= before["fleet_seen_timestamp_seconds"]
-    sweeping.wait_for_passes(3)
-    assert until(sweeping.port, lambda it: it["passes_total blind"] >= 2)["fleet_seen_timestamp_seconds"] == seen
-    away.rename(root)
-    assert until(sweeping.port, lambda it: it["up"] == 1)["fleet_seen_timestamp_seconds"] > seen
-
-
 def test_a_port_in_use_is_told_once_and_taken_when_it_is_free(sweep: Sweep, root: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -106,25 +90,6 @@ def test_scrapers_that_hang_keep_no_pass_and_no_other_scraper_waiting(sweep: Swe
         for each in hanging:
             each.close()
     assert sweeping.end() == 2
-
-
-def test_a_file_for_node_exporter(root: Path, tmp_path: Path) -> None:
-    path = tmp_path / "textfile" / "lastbeat.prom"
-    path.parent.mkdir()
-    for number in (1, 2):
-        done = call(LASTBEAT, "sweep", "--once", "--metrics-file", str(path), cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (2, "")
-        found = values(path.read_text(encoding="utf-8"))
-        assert found["passes_total complete"] == number
-        assert found["run_status oom a+weird:run@1=x FAILED"] == 1
-    root.rename(tmp_path / "away")
-    assert (
-        call(LASTBEAT, "sweep", "--once", "--metrics-file", str(path), "--root", str(root), cwd=tmp_path).returncode
-        == 3
-    )
-    found = values(path.read_text(encoding="utf-8"))
-    assert (found["up"], found["runs FAILED"], found["passes_total blind"]) == (0, 1, 1)
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_disk_that_is_full_is_told_once_and_the_old_file_stays_whole(

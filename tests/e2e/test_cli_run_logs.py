@@ -54,15 +54,6 @@ def test_which_lines_are_printed(run: RunFolder, text: str, arguments: list[str]
         assert json.loads(shown)["text"].endswith("needle")
 
 
-def test_lines_that_are_very_long_are_cut_and_few_of_them_are_read(run: RunFolder) -> None:
-    run.put(LOG, ("y" * 1_000_000 + "\n") * 20)
-    code, shown, said = logs(run)
-    assert code == 0
-    assert "only the last" in said
-    assert 0 < len(shown) < 20 * 110_000
-    assert all(line.endswith("…") for line in shown.splitlines())
-
-
 def test_hostile_text_is_printed_harmlessly(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "training-runs", "a=b@c:d+1")
     run.metadata()
@@ -105,13 +96,6 @@ def test_which_files_are_printed(run: RunFolder, arguments: list[str], shown: li
     for name, text in {**texts, "_error": "boom", "logs/stacks.txt": "Thread 1"}.items():
         run.put(name, f"{text}\n")
     assert logs(run, *arguments) == (0, "".join(f"{line}\n" for line in shown), "")
-
-
-def test_without_a_main_log_it_is_the_one_of_now_that_tells_most(run: RunFolder) -> None:
-    run.put(LOG, "of a job before\n", minutes_old=600)
-    run.put("logs/rank1.log", "one\n")
-    run.put("logs/rank0.log", "zero\n", minutes_old=1)
-    assert logs(run)[1] == "zero\n"
 
 
 def test_what_there_is_is_listed_the_newest_first(run: RunFolder) -> None:

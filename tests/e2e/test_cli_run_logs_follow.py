@@ -1,6 +1,5 @@
 """``lastbeat logs -f``: what comes is printed as it comes, once, whatever is done to the files."""
 
-import os
 import signal
 import threading
 import time
@@ -106,66 +105,6 @@ def test_with_a_capital_letter_it_goes_on_with_the_next_attempt(run: RunFolder, 
     assert follow(run, tails).ended() == 0
     add(run, "second\n")
     tail.until("second")
-
-
-def test_a_line_is_printed_when_it_has_ended_and_once(run: RunFolder, tails: list[Tail]) -> None:
-    run.put(LOG, "whole\nhalf a ")
-    tail = follow(run, tails)
-    tail.until("whole")
-    add(run, "line\n10%\r20%\r")
-    tail.until("half a line")
-    add(run, "30%\nlast\n")
-    tail.until("last")
-    assert tail.lines == ["whole", "half a line", "30%", "last"]
-
-
-@pytest.mark.parametrize("how", ["renamed", "copied and truncated", "written anew", "moved along as a window"])
-def test_a_log_goes_on_after_it_was(how: str, run: RunFolder, tails: list[Tail]) -> None:
-    path = run.path / LOG
-    old = "".join(f"old line with the number {number}\n" for number in range(50))
-    run.put(LOG, old)
-    tail = follow(run, tails, "-n", "1")
-    tail.until("number 49")
-    if how == "renamed":
-        path.rename(path.with_name("training_log_latest.txt.1"))
-        run.put(LOG, "new line\n")
-    elif how == "copied and truncated":
-        path.with_name("training_log_latest.txt.1").write_text(old)
-        os.truncate(path, 0)
-        add(run, "new line\n")
-    elif how == "written anew":
-        path.write_text("new line\n" + "and others\n" * 500)
-    else:
-        run.put(LOG, old[len(old) // 2 :] + "new line\n")
-    tail.until("new line")
-    add(run, "the last\n")
-    tail.until("the last")
-    assert [line for line in tail.lines if "others" not in line] == [
-        "old line with the number 49",
-        "new line",
-        "the last",
-    ]
-
-
-def test_log_files_that_come_later_are_followed_from_their_beginning(run: RunFolder, tails: list[Tail]) -> None:
-    tail = follow(run, tails, "--file", "rank*.log")
-    tail.until("waited for", tail.said)
-    run.put("logs/rank0.log", "zero\n")
-    tail.until("rank0.log | zero")
-    run.put("logs/rank1.log", "one\n")
-    tail.until("rank1.log | one")
-    add(run, "more\n", "logs/rank0.log")
-    tail.until("rank0.log | more")
-    assert len(tail.lines) == 3
-
-
-def test_only_what_is_looked_for_is_printed(run: RunFolder, tails: list[Tail]) -> None:
-    run.put(LOG, "loss 1\nother\nloss 2\nhalf loss")
-    tail = follow(run, tails, "--grep", "loss")
-    tail.until("loss 2")
-    add(run, " 3\nother\nloss 4\n")
-    tail.until("loss 4")
-    assert tail.lines == ["loss 1", "loss 2", "half loss 3", "loss 4"]
 
 
 def test_ctrl_c_ends_it_without_a_word(run: RunFolder, tails: list[Tail]) -> None:

@@ -105,15 +105,6 @@ def test_the_doctor_tells_every_fault_of_the_settings(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [["fail", "settings:"]] * 2
 
 
-def test_help_lists_commands_by_what_people_want(tmp_path: Path) -> None:
-    done = call(LASTBEAT, "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    for text in ("Report a run:", "Watch runs:", "Look at runs:", "Understand a failure:", "watch", "check"):
-        assert text in done.stdout
-    assert call(LASTBEAT, cwd=tmp_path).stdout == done.stdout
-    assert call(LASTBEAT, "--version", cwd=tmp_path).stdout.startswith("lastbeat ")
-
-
 def test_the_help_of_watch_has_every_promised_option_with_defaults_codes_and_an_example(tmp_path: Path) -> None:
     done = call(MONITOR, "--help", cwd=tmp_path)
     for option in (

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from support.cli import LASTBEAT, RunFolder, call
-from support.proxy import FaultProxy, s3_error
-from support.s3 import S3Server
 
 LOG = "logs/training_log_latest.txt"
 STEPS = "".join(f"step {number}/1000 loss 2.5\n" for number in range(1, 60))
@@ -130,27 +128,6 @@ def test_hostile_output_is_shown_harmlessly(tmp_path: Path) -> None:
         assert len(shown) < 60_000
 
 
-def test_for_programs_it_is_one_object_on_one_line(run: RunFolder) -> None:
-    run.metadata()
-    run.progress(loss="NaN", recent=[[1e9, 1, "NaN"]])
-    run.put("_error", OOM)
-    watch(run)
-    code, shown, _ = show(run, "--json")
-    assert (code, shown.count("\n")) == (2, 1)
-    document = json.loads(shown)
-    assert (document["run"]["status"], document["explained"]["error_type"]) == ("FAILED", "oom")
-    assert document["run"]["loss"] == "NaN"
-    assert document["where"] == f"{run.root}/my-run/"
-
-
-def test_looking_leaves_the_run_as_it_is(run: RunFolder) -> None:
-    run.metadata()
-    run.put(LOG, STEPS)
-    before = {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()}
-    show(run)
-    assert {path: path.read_bytes() for path in run.root.rglob("*") if path.is_file()} == before
-
-
 def test_a_folder_without_anything_of_a_run_is_none_and_is_not_offered_as_one(run: RunFolder) -> None:
     run.put("notes.txt", "for later\n")
     code, shown, said = show(run)
@@ -160,53 +137,7 @@ def test_a_folder_without_anything_of_a_run_is_none_and_is_not_offered_as_one(ru
     assert "metadata.json" in said
 
 
-def test_a_log_of_this_machine_is_a_sign_of_life_where_it_is_named(run: RunFolder) -> None:
-    run.put("progress.json", "{}", minutes_old=180)
-    (run.root.parent / "train.log").write_text("step 1 loss 2.5\n")
-    assert show(run)[1].startswith("Run my-run: TIMED_OUT\n")
-    assert show(run, LASTBEAT_LOGS="train.log")[1].startswith("Run my-run: RUNNING (WARNING)\n")
-
-
 def test_a_fleet_root_that_is_not_there(tmp_path: Path) -> None:
     done = call(LASTBEAT, "show", "my-run", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     assert "training-runs" in done.stderr
-
-
-def test_all_that_is_wrong_with_the_arguments_is_said_at_once(run: RunFolder) -> None:
-    code, shown, said = show(run, "-n", "many", STALE_MINUTES="soon")
-    assert (code, shown) == (3, "")
-    assert "--lines='many'" in said
-    assert "STALE_MINUTES" in said
-
-
-def test_secrets_of_the_settings_are_masked(run: RunFolder) -> None:
-    secret = "https://hooks.example.com/services/T0/B0/abcdefghijklmnop"
-    run.metadata(instance_id=secret)
-    run.put(LOG, f"posting to {secret}\n")
-    for arguments in ([], ["--json"]):
-        _, shown, _ = show(run, *arguments, LASTBEAT_WEBHOOK_URL=secret)
-        assert "abcdefghijklmnop" not in shown
-
-
-class TestBucket:
-    """The same through an object store, and when it refuses."""
-
-    @pytest.fixture
-    def bucket(self, s3_server: S3Server) -> str:
-        bucket = s3_server.bucket()
-        for name, text in {"metadata.json": "{}", "progress.json": '{"step": 5}', LOG: STEPS + OOM}.items():
-            s3_server.client().put_object(Bucket=bucket, Key=f"training-runs/my-run/{name}", Body=text.encode())
-        return bucket
-
-    def test_a_log_that_may_not_be_read_says_so_and_all_else_is_shown(
-        self, tmp_path: Path, s3_server: S3Server, bucket: str, fault_proxy: FaultProxy
-    ) -> None:
-        environment = s3_server.environment()
-        call(LASTBEAT, "watch", "--run-id", "my-run", "--once", "--bucket", bucket, cwd=tmp_path, **environment)
-        fault_proxy.inject(s3_error(403, "AccessDenied"), method="GET", contains="training_log_latest")
-        settings = {**environment, "AWS_ENDPOINT_URL": fault_proxy.url}
-        done = call(LASTBEAT, "show", "my-run", "--bucket", bucket, cwd=tmp_path, **settings)
-        assert done.returncode == 2
-        assert "could not be read" in done.stdout
-        assert "Heartbeats\n  metadata.json" in done.stdout

@@ -1,8 +1,6 @@
 """``signals`` as users run it: what is looked for, and signals of their own tried on a log."""
 
 import json
-import os
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,7 @@ from typing import Any
 import pytest
 
 from support.checkout import ROOT
-from support.cli import LASTBEAT, call, start
-from support.waiting import LIMIT_S
+from support.cli import LASTBEAT, call
 
 LOG = """\
 [rank0]: step 1 loss 2.5
@@ -133,23 +130,6 @@ def test_an_absence_rule_is_no_signal_besides(folder: Path) -> None:
     assert run(folder, "check", "own.yaml").stdout.endswith("1 of them its own, 1 absence rule\n")
     (folder / "own.yaml").write_text(OWN)
     assert read(folder, "check", "own.yaml")["signals"] == plain["signals"]
-
-
-def test_a_reader_that_leaves_ends_it_quietly(folder: Path) -> None:
-    gone, pipe = os.pipe()
-    os.close(gone)
-    with start(LASTBEAT, "signals", "list", cwd=folder, stdout=pipe) as process:
-        os.close(pipe)
-        _, err = process.communicate(timeout=LIMIT_S)
-    assert (process.returncode, err) == (128 + signal.SIGPIPE, "")
-
-
-def test_its_commands_are_listed(folder: Path) -> None:
-    said = run(folder)
-    assert said.returncode == 0
-    for name in ("list", "show", "test", "check", "eval"):
-        assert f"\n  {name} " in said.stdout
-    assert "signals" in call(LASTBEAT, "help", "--all", cwd=folder).stdout
 
 
 MONITORS = ROOT / "tests" / "monitors"

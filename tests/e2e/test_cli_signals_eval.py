@@ -43,13 +43,6 @@ def test_people_get_a_table_and_what_went_wrong(corpus: Path) -> None:
     assert "Healthy logs misread: 0 of 1; by any match 1 of 1" in done.stdout
 
 
-def test_programs_get_one_object(corpus: Path) -> None:
-    told = json.loads(call(LASTBEAT, "signals", "eval", "corpus", "--json", cwd=corpus.parent).stdout)
-    assert told["groups"]["all failures"] == {"logs": 2, "right": 1, "accepted": 1, "near": 1}
-    assert [row["id"] for row in told["wrong"]] == ["wrong"]
-    assert told["any_match"]["misread"] == ["healthy"]
-
-
 def other_corpus(corpus: Path, name: str, *rows: dict[str, object]) -> Path:
     """A folder beside ``corpus`` with the same logs."""
     folder = corpus.parent / name

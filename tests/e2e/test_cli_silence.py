@@ -99,20 +99,6 @@ def test_a_name_that_no_run_has_yet_is_pointed_out(tmp_path: Path) -> None:
     assert [each["runs"] for each in held].count("mitsral-*") == 1, "the same glob twice is one"
 
 
-def test_a_damaged_document_is_told_and_replaced_by_a_new_silence_alone(tmp_path: Path) -> None:
-    path = tmp_path / "runs" / "_watchdog" / "silences.json"
-    path.parent.mkdir(parents=True)
-    path.write_text("{")
-    listed = call(LASTBEAT, "silence", "--list", "--root", "runs", cwd=tmp_path)
-    assert listed.returncode == 3
-    assert "silences.json is damaged" in listed.stderr
-    assert path.read_text() == "{"
-    made = call(LASTBEAT, *AB, "--root", "runs", cwd=tmp_path)
-    assert made.returncode == 0
-    assert "Note: _watchdog/silences.json was damaged" in made.stdout
-    assert call(LASTBEAT, "silence", "--list", "--root", "runs", cwd=tmp_path).returncode == 0
-
-
 def test_a_secret_in_a_reason_is_masked(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     hook = "https://hooks.example.com/T0123456789/hush-hush-hush-hush"
@@ -122,15 +108,3 @@ def test_a_secret_in_a_reason_is_masked(tmp_path: Path) -> None:
         assert done.returncode == 0
         assert "hush" not in done.stdout + done.stderr
     assert "hush" not in (tmp_path / "runs" / "_watchdog" / "silences.json").read_text()
-
-
-def test_the_help_says_what_a_silence_does_and_does_not(tmp_path: Path) -> None:
-    done = call(LASTBEAT, "silence", "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    words = " ".join(done.stdout.split())
-    for text in (
-        "--for DURATION", "--why TEXT", "--list", "--remove ID", "30m, 2h, 1d, 1h30m", "Exit status:", "Examples:",
-        "When the silence ends, nothing is sent about the time of the silence", "are still recorded",
-    ):  # fmt: skip
-        assert text in words
-    assert max(map(len, done.stdout.splitlines())) <= 80

@@ -298,13 +298,6 @@ def test_a_job_that_failed_and_is_kept_can_be_stopped_and_its_run_is_not_forgott
     assert supervise(folder, "forget", "run", "--yes").returncode == 0
 
 
-def test_what_would_be_done_is_shown_and_not_done(folder: Path) -> None:
-    said = supervise(folder, *begin("python", "train.py", "end", "0", options=("--dry-run",)))
-    assert said.returncode == 0, said.stderr
-    assert "Policy: megatron_transient" in said.stdout
-    assert list((folder / "runs").iterdir()) == []
-
-
 def test_a_name_that_is_no_run_id_becomes_one_on_the_command_line_and_in_a_file(folder: Path) -> None:
     (folder / "run.yaml").write_text(
         "run_id: my exp!\nlauncher: local\ncommand: [python, train.py]\n", encoding="utf-8"
@@ -457,19 +450,6 @@ def test_each_checkpoint_is_evaluated_and_what_failed_is_told(folder: Path) -> N
     assert "on started: job run-r0 of run runs" in shown
     assert "command-checkpoint-100-2: exit status 3, " in shown
     assert "output: commands/command-checkpoint-100-2.log" in shown
-
-
-def test_a_signal_in_the_log_stops_the_job_for_good(folder: Path) -> None:
-    text = "policies: [{mode: crash, implementation: {class_name: AlwaysRestartPolicy}}]\non: {xid_fatal: stop}\n"
-    (folder / "own.yaml").write_text(text, encoding="utf-8")
-    xid = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus."
-    job = ("sh", "-c", f"echo step 1/100 loss 2.5; echo '{xid}'; exec sleep 600")
-    where = ("--launcher", "local", "--policy", "own.yaml", "--interval", "0.3")
-    said = supervise(folder, "supervise", "--run-id", "run", *where, "--", *job)
-    assert said.returncode == 2, said.stdout + said.stderr
-    assert "Not restarted: stopped by the policy own on xid_fatal" in said.stdout
-    (alert,) = [each["message"] for each in record(folder)["outbox"]]
-    assert (alert["event"], alert["restart"]) == ("FAILED", "not restarted: stopped by the policy own on xid_fatal")
 
 
 def test_a_checkpoint_on_which_attempts_die_is_passed_over(folder: Path) -> None:

@@ -97,18 +97,6 @@ def test_a_failure_is_restarted_by_a_new_object_from_the_last_complete_checkpoin
     assert "Restarting, attempt 1/3: Transient failure detected (error_type=nccl), from step 100" in said.stdout
 
 
-def test_what_was_preempted_is_restarted(fake_kubernetes: FakeKubernetes, folder: Path) -> None:
-    manifest(folder, "wait")
-    process = in_background(folder, *BEGIN, "--", "train.yaml")
-    fake_kubernetes.take_away(
-        running(fake_kubernetes, folder), message="preempting to accommodate a higher priority pod"
-    )
-    code, out, err = ended(process)
-    assert code == 0, out + err
-    assert "PreemptionByScheduler" in out
-    assert names(fake_kubernetes) == ["run-r0", "run-r1"]
-
-
 def test_an_image_that_cannot_be_pulled_is_told_with_what_to_do(fake_kubernetes: FakeKubernetes, folder: Path) -> None:
     manifest(folder, image=NO_SUCH_IMAGE)
     # Longer than this such a job is not waited for; of any other one people hear after LASTBEAT_PENDING_MINUTES.
@@ -169,17 +157,6 @@ def test_a_dry_run_shows_the_object_and_creates_none(fake_kubernetes: FakeKubern
     assert shown["spec"]["template"]["spec"]["containers"][0]["args"] == ["run run"]
     assert shown["spec"]["backoffLimit"] == 0
     assert shown["metadata"]["name"].startswith("run-r0-")
-
-
-def test_what_a_dry_run_prints_as_json_is_a_whole_supervision(fake_kubernetes: FakeKubernetes, folder: Path) -> None:
-    manifest(folder, "end")
-    said = supervise(folder, *BEGIN, "--dry-run", "--json", "--", "train.yaml")
-    assert said.returncode == 0, said.stderr
-    (folder / "run.json").write_text(said.stdout, encoding="utf-8")
-    (folder / "train.yaml").unlink()
-    again = supervise(folder, "supervise", "--config", "run.json", "--interval", "0.3")
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert names(fake_kubernetes) == ["run-r0"]
 
 
 BAD = [

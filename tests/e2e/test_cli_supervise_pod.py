@@ -108,19 +108,6 @@ def test_a_pod_that_is_made_anew_gets_the_next_job(pod: FakeCluster, folder: Pat
     assert len(begun(folder)) == 2
 
 
-def test_nothing_is_done_while_the_cluster_does_not_answer(pod: FakeCluster, folder: Path) -> None:
-    with supervised(folder, pod) as supervisor:
-        pod.fail("refused")
-        asked = len(pod.calls())
-        until(lambda: len(pod.calls()) > asked + 5)
-        assert record(folder)["status"] == "RUNNING"
-        pod.heal()
-        (home(pod) / "hold").unlink()
-        out, err = supervisor.communicate(timeout=LIMIT_S)
-    assert supervisor.returncode == 0, out + err
-    assert len(begun(folder)) == 2
-
-
 def test_a_process_of_the_pod_is_adopted(pod: FakeCluster, folder: Path) -> None:
     script = "sh -c 'while [ -e hold ]; do echo step 7/100 loss 2.5; sleep 0.1; done' > train.log 2>&1 < /dev/null &"
     (home(pod) / "hold").touch()

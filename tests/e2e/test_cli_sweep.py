@@ -123,14 +123,6 @@ def test_json_has_all_its_keys_on_one_line(root: Path) -> None:
     assert told["requests"]["PUT"] >= 1
 
 
-def test_a_blind_pass_says_why(root: Path) -> None:
-    root.rmdir()
-    done = sweep(root, "--root", str(root))
-    assert done.returncode == 3
-    assert done.stdout.splitlines()[0] == f"Fleet {root}: UNKNOWN"
-    assert done.stdout.splitlines()[1].startswith("Detail: ")
-
-
 def test_the_loop_tells_only_what_is_new(root: Path) -> None:
     run = running(root, "alpha")
     process = looping(root)
@@ -189,25 +181,7 @@ def test_a_root_that_goes_away_and_comes_back_does_not_end_it(root: Path) -> Non
     process.communicate(timeout=LIMIT_S)
 
 
-def test_each_pass_leaves_its_mark(root: Path) -> None:
-    running(root, "alpha")
-    for passes in (1, 2):
-        assert sweep(root, "--interval", "30").returncode == 0
-        mark = json.loads((root / "_watchdog" / "last_pass.json").read_text())
-        assert (mark["interval_s"], mark["runs"], len(mark["recent"])) == (30.0, 1, passes)
-
-
 UUID = "0f3b1c9e-5f43-4f6e-9a53-1d2f3a4b5c6d"
-
-
-def test_passes_that_could_see_are_pinged_and_blind_ones_are_not(root: Path, sink: HttpSink) -> None:
-    failed(root, "gamma")
-    ping = {"LASTBEAT_PING_URL": f"{sink.url}/{UUID}"}
-    assert sweep(root, **ping).returncode == 2
-    assert [request.path for request in sink.requests] == [f"/{UUID}/start", f"/{UUID}"]
-    done = sweep(root, "--root", str(root / "none"), **ping)
-    assert done.returncode == 3
-    assert len(sink.requests) == 2
 
 
 def test_an_alert_that_cannot_be_delivered_is_told_to_the_ping(root: Path, sink: HttpSink) -> None:
@@ -241,11 +215,3 @@ def test_a_terminal_shows_what_is_new_in_colours(root: Path) -> None:
         os.kill(screen.process.pid, signal.SIGINT)
         assert screen.wait_for_end() == 2
         assert b"\x1b[31m" in screen.raw
-
-
-def test_no_color_is_honoured(root: Path) -> None:
-    failed(root, "gamma")
-    with terminal(LASTBEAT, "sweep", "--interval", "3600", cwd=root.parent, NO_COLOR="1") as screen:
-        screen.wait_for(lambda shown: "1 failed" in shown)
-        assert not any(f"\x1b[{code}m".encode() in screen.raw for code in (31, 33, "1;31"))
-        assert "FAILED" in screen.shown

@@ -3,9 +3,7 @@
 import base64
 import gzip
 import json
-import os
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -57,26 +55,6 @@ def test_off_is_the_default_and_zero_is_off(tmp_path: Path, root: Path) -> None:
     for minutes in ("", "0"):
         sweep(tmp_path, minutes)
     assert not (root / "_watchdog" / "index.html").exists()
-
-
-def test_it_is_renewed_when_it_is_as_old_as_it_may_be(tmp_path: Path, root: Path) -> None:
-    sweep(tmp_path, "5")
-    page = root / "_watchdog" / "index.html"
-    first = page.read_bytes()
-    RunFolder(root, "comes").metadata()
-    sweep(tmp_path, "5")
-    assert page.read_bytes() == first
-    then = time.time() - 301
-    os.utime(page, (then, then))
-    sweep(tmp_path, "5")
-    assert len(data_of(page.read_bytes())["fleet"]["runs"]) == 3
-
-
-def test_a_pass_that_cannot_write_it_says_so_and_is_a_pass_all_the_same(tmp_path: Path, root: Path) -> None:
-    (root / "_watchdog" / "index.html").mkdir(parents=True)
-    report = sweep(tmp_path, "5")
-    assert "The page of the fleet could not be written" in report["notes"][0]
-    assert report["statuses"] == {"FAILED": 1, "RUNNING": 1}
 
 
 def test_in_a_bucket_it_is_what_browsers_take_for_a_page(tmp_path: Path, s3_server: S3Server) -> None:

@@ -142,14 +142,6 @@ def test_a_hostile_name_is_one_line_and_no_setting(tmp_path: Path) -> None:
     assert "LASTBEAT_SECTION_TIMEOUTS=step:60,out_of_section:1800\n" in done.stdout
 
 
-def test_a_file_that_is_no_state_is_one_that_knows_nothing(tmp_path: Path) -> None:
-    (tmp_path / "runs" / "llama").mkdir(parents=True)
-    (tmp_path / "runs" / "llama" / "ft_state.json").write_bytes(b"[" * 60_000)
-    assert timeouts(tmp_path).returncode == 1
-    train(tmp_path)
-    assert limits(tmp_path)["checkpointing"]["samples"] == 20
-
-
 def test_why_there_is_no_limit_yet_is_said(tmp_path: Path) -> None:
     (tmp_path / "runs" / "many").mkdir(parents=True)
     known = {

@@ -1,6 +1,5 @@
 """``lastbeat top``: one run, once and live."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,6 @@ def test_a_pipe_gets_one_picture(tmp_path: Path, run: RunFolder) -> None:
         assert text in done.stdout
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-
-
-def test_json_is_the_run_as_show_tells_it(tmp_path: Path, run: RunFolder) -> None:
-    document = json.loads(call(LASTBEAT, "top", "mistral-1", "--json", cwd=tmp_path).stdout)
-    assert document["run"]["run_id"] == "mistral-1"
-    assert len(document["points"]["loss"]) == len(document["points"]["step"]) > 50
 
 
 def test_on_a_terminal_it_goes_on(tmp_path: Path, run: RunFolder) -> None:

@@ -118,21 +118,6 @@ def test_a_hang_is_ended_and_started_again(tmp_path: Path, act: str, limits: str
     assert (said["status"], said["attempt"]) == ("SUCCEEDED", 2)
 
 
-def test_a_rank_that_beats_seldom_is_found_as_soon_as_it_is_late(tmp_path: Path) -> None:
-    """Also where it has begun its first step, or entered another section, since it last beat."""
-    act = """
-    import lastbeat
-    os.environ["LASTBEAT_BEAT_SECONDS"] = "3600"
-    with lastbeat.run() as run:
-        for step in range(20):
-            time.sleep(0.05)
-            run.step(step)
-        time.sleep(600)
-    """
-    done = run_exec(tmp_path, *by_start(act, WELL), options=(*ONCE, "--section-timeouts", "step:2"))
-    assert (done.returncode, starts(tmp_path)) == (0, [0, 1]), done.stderr
-
-
 def test_everything_that_it_started_is_ended_first(tmp_path: Path) -> None:
     """Two trainings that write into one folder of checkpoints are worse than none."""
     straggler = (

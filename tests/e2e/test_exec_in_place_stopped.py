@@ -158,27 +158,6 @@ def test_each_start_reads_a_file_from_where_the_first_one_began(tmp_path: Path) 
     assert (done.returncode, (tmp_path / "ran").read_text()) == (1, "xxx"), done.stderr.decode()
 
 
-STRAGGLES = """
-import os, signal, time
-signal.signal(15, 1)
-open('pid', 'w').write(str(os.getpid()))
-time.sleep(600)
-"""
-
-
-def test_what_a_failed_command_leaves_is_ended_though_it_is_not_started_again(tmp_path: Path) -> None:
-    act = f"""
-    subprocess.Popen([sys.executable, "-c", {STRAGGLES!r}], start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
-    while not os.path.exists("pid") or not open("pid").read():
-        time.sleep(0.01)
-    sys.exit("torch.OutOfMemoryError: CUDA out of memory.")
-    """
-    with started(tmp_path, *by_start(act), options=("--max-restarts", "1", "--grace", "1")) as process:
-        assert process.wait(LIMIT_S) == 1, told(tmp_path)
-        pid = int((tmp_path / "pid").read_text())
-        assert processes.identity(pid) is None
-
-
 WITHOUT_RIGHT_TO_KILL = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(24, 5)  # PR_CAPBSET_DROP, CAP_KILL

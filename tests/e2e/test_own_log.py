@@ -67,12 +67,6 @@ def test_a_file_that_cannot_be_written_is_said_and_the_command_goes_on(runs: Pat
     assert done.stdout.startswith("Run run-1: RUNNING (WARNING)")
 
 
-def test_a_level_that_is_none_is_refused(runs: Path) -> None:
-    done = call(LASTBEAT, *WATCH, cwd=runs, LASTBEAT_OWN_LOG="loud")
-    assert done.returncode == 3
-    assert "LASTBEAT_OWN_LOG='loud' is none of debug, info, warning, error; use for example info,file:" in done.stderr
-
-
 def test_inside_training_the_file_gets_what_was_asked_for_without_secrets(tmp_path: Path) -> None:
     path = tmp_path / "own.log"
     done = train(tmp_path, LASTBEAT_OWN_LOG=f"info,file:{path}", LASTBEAT_PING_URL=HOOK)
