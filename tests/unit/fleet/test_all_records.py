@@ -1,12 +1,10 @@
 """All records of a fleet are read within bounds, and what could not be read is told."""
 
-import pytest
-
 from lastbeat.fleet.all_records import all_records, ended_long_ago, never_supervised
 from lastbeat.model.record import Record
 from lastbeat.model.state import State
 from lastbeat.model.status import Status
-from lastbeat.stores.port import StoreError, UnreachableError
+from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.record.codec import encode
 from support.memory import MemoryStore
 from support.world import World, running
@@ -46,20 +44,6 @@ def test_a_record_that_cannot_be_read_hides_no_other() -> None:
     store.refuse("read", UnreachableError("503"), under="a/_watchdog.json")
     found = all_records(store)
     assert ([each.run_id for each in found.read()], found.faults) == (["b"], {"a": "503"})
-
-
-def test_where_no_time_is_left_nothing_more_is_read() -> None:
-    store = recorded(MemoryStore(), "a", "b")
-    found = all_records(store)
-    assert list(found.read(until=0.0)) == []
-    assert found.unread == 2
-
-
-def test_a_fleet_that_cannot_be_listed_is_no_empty_one() -> None:
-    store = MemoryStore()
-    store.refuse("list", UnreachableError("503"))
-    with pytest.raises(StoreError):
-        all_records(store)
 
 
 def test_what_passes_know_spares_reads_until_it_changes() -> None:

@@ -6,25 +6,7 @@ import time
 
 import pytest
 
-from lastbeat.fleet.deadlines import BoundedCalls, half_until
-
-FOREVER = float("inf")
-
-
-def test_without_a_deadline_a_call_is_made_on_the_callers_own_thread() -> None:
-    assert BoundedCalls().call("call", threading.current_thread, FOREVER) is threading.current_thread()
-    assert half_until(FOREVER) == FOREVER
-
-
-def test_half_of_the_time_is_what_is_left_of_it_by_two() -> None:
-    assert half_until(time.monotonic() + 20) == pytest.approx(time.monotonic() + 10, abs=5)
-    assert half_until(time.monotonic() - 20) == pytest.approx(time.monotonic(), abs=5)
-
-
-def test_a_call_that_returns_in_time_gives_its_result() -> None:
-    calls = BoundedCalls()
-    for number in range(3):
-        assert calls.call("call", lambda number=number: number, time.monotonic() + 60) == number  # type: ignore[misc]
+from lastbeat.fleet.deadlines import BoundedCalls
 
 
 def test_one_that_hangs_is_left_alone_and_not_begun_again_before_it_has_ended() -> None:

@@ -85,22 +85,6 @@ def test_a_run_whose_logs_are_closed_is_watched_without_them_and_that_is_said(cl
     assert world.told("run-0001") == ["TIMED_OUT"]
 
 
-def test_a_run_that_only_logs_tell_of_is_not_silent_while_they_are_closed() -> None:
-    world = running(1)
-    by_log = world.run("by-log")
-    by_log.log("step 1/100 loss 2.5\n")
-    world.sweep()
-    world.store.closed["by-log/logs/"] = DENIED
-    report = world.sweeps(25, but=("by-log",))
-    assert world.told("by-log") == ["BLIND"]
-    assert list(report.unreadable) == ["by-log"]
-    assert "Permission denied" in report.unreadable["by-log"]
-    world.store.closed.clear()
-    by_log.log("step 1/100 loss 2.5\nstep 2/100 loss 2.4\n")
-    world.sweep()
-    assert world.told("by-log") == ["BLIND", "SIGHTED"]
-
-
 @pytest.mark.parametrize(("folder", "restarted"), [("lost+found/", False), (".Trash-1000/", True)])
 def test_a_closed_folder_that_is_hardly_a_run_is_named_and_no_trouble(folder: str, restarted: bool) -> None:
     world = running(2)

@@ -25,7 +25,6 @@ from support.memory import START, Killed, MemoryStore
 from support.row_by_row import labelled
 from support.world import World
 
-DAY_S = 86_400.0
 AT_TWO = DigestTime(read_time("14:00").at)
 """Two hours after ``START``."""
 
@@ -134,15 +133,6 @@ def test_a_sweep_sends_one_a_day_and_begins_with_the_first_time_after_it_was_set
     assert counts[12] == 1
     assert counts[13] == 2, "at 14:00 of the next day"
     assert counts[-1] == 3
-
-
-def test_passes_that_stood_still_at_that_time_send_it_when_they_go_on() -> None:
-    world = World()
-    daily(world).send(float("inf"))
-    world.after(3 * DAY_S - 3600)
-    for _ in range(3):
-        daily(world).send(float("inf"))
-    assert sent(world) == 1
 
 
 @pytest.mark.parametrize("call", range(1, 9))

@@ -53,19 +53,6 @@ def test_a_first_look_is_one_alert_and_stays_to_be_told() -> None:
     assert [message.event.value for message in world.channel.sent] == ["FIRST_LOOK"]
 
 
-def test_alerts_say_how_many_transitions_they_stand_for() -> None:
-    world = World()
-    for number in range(6):
-        world.run(f"ended-{number}").error("boom", age_s=3600)
-    assert [each.transitions for each in dry(world).would_send or ()] == [6]
-    world = running(8)
-    world.sweep()
-    world.after(900)
-    world.run("run-0001").error("boom")
-    found = {each.message.event.value: each.transitions for each in dry(world).would_send or ()}
-    assert found == {"TIMED_OUT": 7, "FAILED": 1}
-
-
 def test_what_waits_for_its_channel_is_told_too() -> None:
     world = running(8)
     world.sweep()

@@ -1,13 +1,6 @@
 """What a pass reports of each run in numbers: what it knows without asking for more, and nothing else."""
 
-import math
-from typing import Any
-
-import pytest
-
 from lastbeat.model.fleet import FIGURES_LIMIT, PassReport, RunFigures
-from lastbeat.stores.port import DeniedError
-from support.row_by_row import labelled
 from support.world import World, running
 
 
@@ -26,23 +19,6 @@ def test_a_run_has_its_step_its_loss_and_the_age_of_its_last_beat() -> None:
     assert found.beat_age_s == 40
     assert found.step_at is not None
     assert (world.now - found.step_at).total_seconds() == 40
-
-
-LOSSES: list[tuple[str, Any, float | None]] = [
-    ("a number", 2.5, 2.5),
-    ("no number stays no number", "NaN", math.nan),
-    ("nothing is unknown, not zero", None, None),
-    ("a text that is no number is unknown", "low", None),
-]
-
-
-@pytest.mark.parametrize(("written", "told"), labelled(LOSSES))
-def test_a_loss(written: object, told: float | None) -> None:
-    world = World()
-    world.run("run-1").beat()
-    world.run("run-1").progress(7, loss=written)
-    found = of(world.sweep(), "run-1").loss
-    assert found == told or (found is not None and told is not None and math.isnan(found) and math.isnan(told))
 
 
 def test_without_heartbeats_nothing_is_made_up() -> None:
@@ -74,18 +50,6 @@ def test_the_age_of_a_beat_that_was_listed_and_not_read_is_known_all_the_same() 
     assert found.step == 1, "as it was read last"
     assert found.step_at is not None
     assert (world.now - found.step_at).total_seconds() == 80
-
-
-def test_of_a_run_that_cannot_be_observed_nobody_knows_how_old_its_beat_is() -> None:
-    world = running(2)
-    world.sweep()
-    world.after(60)
-    world.beat_all()
-    world.store.closed["run-0001/"] = DeniedError("memory://runs/run-0001: access denied", "")
-    report = world.sweep()
-    assert str(of(report, "run-0001").line.status) == "UNKNOWN"
-    assert of(report, "run-0001").beat_age_s is None
-    assert of(report, "run-0000").beat_age_s == 0
 
 
 def test_they_are_bounded_and_those_that_need_people_come_first() -> None:

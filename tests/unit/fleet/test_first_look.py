@@ -84,14 +84,6 @@ def test_a_run_that_ends_during_the_first_pass_is_told_by_itself() -> None:
     assert world.told("lives") == ["FAILED"]
 
 
-def test_fewer_than_make_a_group_are_told_one_by_one() -> None:
-    world = World()
-    for number in range(4):
-        world.run(f"run-{number}").error("boom", age_s=3600)
-    world.sweep()
-    assert [message.event.value for message in world.channel.sent] == ["FAILED"] * 4
-
-
 def test_only_what_people_want_to_hear_of_counts() -> None:
     world = World(policy=Policy(alert_on=frozenset({Event.FAILED})), fleet=FleetPolicy(group_runs=3))
     ended(world)
@@ -190,12 +182,3 @@ def test_a_ledger_that_is_refused_costs_the_digest_not_the_alerts() -> None:
     world.store.refuse("write", StoreError("403"), under=LEDGER)
     world.sweep()
     assert len(world.channel.sent) == 8
-
-
-def test_one_that_was_told_to_be_silent_and_comes_back_is_told_of_by_itself() -> None:
-    world = untouched()
-    world.sweep()
-    world.after(60)
-    world.run("silent-0").both(2)
-    world.sweep()
-    assert [(message.event.value, message.run_id) for message in world.channel.sent[1:]] == [("RECOVERED", "silent-0")]

@@ -11,8 +11,6 @@ from lastbeat.watch.record.codec import encode
 from support.groups import HOLD_S, Grouper, GroupWorld
 from support.memory import Killed
 
-MINUTE = 60.0
-
 
 def test_what_a_pass_that_died_left_held_goes_out_when_the_hold_has_run_out_whoever_comes() -> None:
     world = GroupWorld(3)
@@ -32,13 +30,6 @@ def test_what_a_pass_that_died_left_held_goes_out_when_the_hold_has_run_out_whoe
 def _die_of(it: bool) -> None:
     if it:
         raise Killed
-
-
-def test_a_watch_of_one_run_holds_nothing() -> None:
-    world = GroupWorld(1)
-    world.silence(["run-00"])
-    world.fresh_watch("run-00").tick()
-    assert world.alerts() == ["TIMED_OUT run-00"]
 
 
 @pytest.mark.parametrize("operation", ["read", "write"])

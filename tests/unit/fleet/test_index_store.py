@@ -96,11 +96,6 @@ def test_an_owner_is_kept_apart() -> None:
     assert decode(encode(index)).runs["run-1"].line.owner == "alice"
 
 
-def test_what_only_this_process_knows_is_not_written() -> None:
-    index = replace(INDEX, runs={"run-1": replace(RUN, progressed=1767268799.0)}, unsaved=3, just_listed=True)
-    assert unpacked(encode(index)) == DOCUMENT
-
-
 UNUSUAL = [
     ("with a file that nobody asked for", changed("runs", 0, 2, 1, to=0), replace(RUN, files={name: file for name,
      file in RUN.files.items() if name != "_complete"})),

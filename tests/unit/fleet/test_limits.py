@@ -7,7 +7,6 @@ import pytest
 
 from lastbeat.model.fleet import Shard
 from lastbeat.model.limits import LIMITS
-from lastbeat.stores.port import DeniedError
 from support.world import World, running
 
 MINUTE = 60.0
@@ -150,13 +149,6 @@ def test_damage_is_told_in_each_pass_and_no_limit_decides() -> None:
     report = world.sweep()
     assert report.notes == ()
     assert status(world, "run-0001") == "TIMED_OUT"
-
-
-def test_limits_that_nobody_may_look_at_are_told() -> None:
-    world = running(1)
-    world.store.closed[LIMITS] = DeniedError("_watchdog/limits.json: permission denied", "chmod it")
-    report = world.sweep()
-    assert any("permission denied" in note for note in report.notes)
 
 
 def test_a_part_of_a_fleet_that_lists_none_of_them_knows_them_too() -> None:

@@ -126,13 +126,6 @@ def test_a_process_that_makes_one_pass_goes_on_from_the_last_ones() -> None:
     assert (found.recent[-1].active, found.recent[-1].runs) == (9, 50)
 
 
-def test_passes_at_another_pace_say_nothing_of_what_this_one_costs() -> None:
-    store = MemoryStore()
-    MarkWriter(store, FleetPolicy(interval_s=60.0)).write(REPORT)
-    MarkWriter(store, FleetPolicy(interval_s=30.0)).write(REPORT)
-    assert len(written(store)["recent"]) == 1
-
-
 def test_the_largest_mark_is_read_by_everybody() -> None:
     store = MemoryStore()
     mark = MarkWriter(store, FleetPolicy(interval_s=1 / 3), Shard("a" * 200, "b" * 200))

@@ -126,19 +126,6 @@ def test_of_the_time_a_part_is_kept_for_what_comes_after(
     assert deadline - PassTimes(deadline, *follows).sweep == pytest.approx(kept_s, abs=1.0)
 
 
-def test_without_a_deadline_nothing_ends() -> None:
-    times = PassTimes(FOREVER, marked=True, pinged=True, paged=True)
-    assert {times.sweep, times.looks, times.mark, times.page, times.left_s} == {FOREVER}
-
-
-def test_a_mark_has_half_of_the_time_at_least() -> None:
-    for left_s in (60.0, 4.0):
-        deadline = time.monotonic() + left_s
-        times = PassTimes(deadline, marked=True, pinged=True, paged=True)
-        assert times.mark >= time.monotonic() + left_s / 2 - 1
-        assert times.mark <= deadline
-
-
 def test_a_sweep_that_hangs_leaves_its_time_to_what_comes_after(sink: HttpSink) -> None:
     world, over = running(2), threading.Event()
 
@@ -246,13 +233,3 @@ def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
     made = sweep_of(world, page=Pages(world)).run()
     assert written.count(("write", SWEEP_MARK)) == 2
     assert made.notes == ("a page",)
-
-
-def test_a_page_is_given_a_part_of_the_time_and_never_more_than_there_is() -> None:
-    for left_s in (3600.0, 40.0):
-        world = running(1)
-        page = Pages(world)
-        deadline = time.monotonic() + left_s
-        sweep_of(world, page=page).run(deadline=deadline)
-        [(_, by, _)] = page.asked
-        assert deadline - 2 <= by <= deadline

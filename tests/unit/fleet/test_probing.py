@@ -8,7 +8,7 @@ import pytest
 from lastbeat.model import runid
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.raised_alert import RaisedAlert, encode_alerts
-from lastbeat.stores.port import DeniedError, UnreachableError
+from lastbeat.stores.port import UnreachableError
 from support.paged import PagedStore
 from support.pairwise import all_pairs
 from support.world import World
@@ -93,15 +93,6 @@ def test_a_rank_that_failed_is_found_within_three_passes_though_its_run_beats(af
     world.run(failed).error()
     _passes(world, 3, restarted=restarted)
     assert world.told(failed) == ["FAILED"]
-
-
-def test_the_end_of_a_run_that_timed_out_is_found_by_the_next_pass() -> None:
-    world = _rarely_listed()
-    silent = "run-001000-live"
-    _passes(world, 13, silent, restarted=True)
-    world.run(silent).complete()
-    _pass(world, silent, restarted=True)
-    assert world.told(silent) == ["TIMED_OUT", "SUCCEEDED"]
 
 
 def test_a_run_that_timed_out_and_has_logs_alone_is_back_with_the_next_pass() -> None:
@@ -244,20 +235,6 @@ def test_an_alert_that_a_run_raises_is_told_by_the_next_pass_that_asks_it() -> N
         world.sweep()
     assert ("read", f"{name}/_alerts.json") not in world.store.calls[before:]
     assert len(world.channel.sent) == 1
-
-
-def test_a_run_whose_own_alerts_may_not_be_read_is_watched_without_them() -> None:
-    world = _world()
-    world.sweep()
-    name = f"run-{500:06}-live"
-
-    world.store.refuse("any", DeniedError("403"), named="_alerts.json")
-    world.after(60)
-    _beat(world, name)
-    world.run(name).beat(raised_at=world.now.isoformat())
-    report = world.sweep()
-    assert ("read", f"{name}/_alerts.json") in world.store.calls
-    assert (report.plan, report.statuses) == ("probe", {"RUNNING": LIVING})
 
 
 @pytest.mark.parametrize(

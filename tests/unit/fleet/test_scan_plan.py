@@ -52,11 +52,6 @@ def test_a_plan(index: FleetIndex, plan: ScanPlan) -> None:
     assert choose(index, NOW, FleetPolicy(), free=False) is plan
 
 
-@pytest.mark.parametrize(("index", "plan"), ROWS)
-def test_where_requests_are_free_each_pass_lists(index: FleetIndex, plan: ScanPlan) -> None:
-    assert choose(index, NOW, FleetPolicy(), free=True) is LIST
-
-
 @pytest.mark.parametrize(("live", "plan"), [(2, ASK), (3, LIST)])
 def test_a_run_that_its_logs_alone_keep_alive_is_asked_by_a_listing_of_its_folder(live: int, plan: ScanPlan) -> None:
     index = known(3, 2 * live)

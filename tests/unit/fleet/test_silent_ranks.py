@@ -92,20 +92,6 @@ def test_a_rank_that_hangs_in_a_section_is_told_within_two_passes_and_so_is_that
     assert world.told("a") == []
 
 
-def test_a_run_of_one_process_that_hangs_in_a_section_is_found_by_its_mark() -> None:
-    world = World()
-    for minute in range(10):
-        sections = [{"name": "step", "open_s": 200.0, "limit_s": 180.0}] if minute >= 5 else []
-        world.run("a").beat(beat_seconds=30.0, sections=sections)
-        if sections:
-            world.run("a").put("ranks/0.late")
-        world.sweep()
-        world.after(60)
-    assert [(each.event.value, each.reason) for each in world.channel.sent] == [
-        ("TIMED_OUT", "step for 3m 20s (limit 3m)")
-    ]
-
-
 def test_a_silent_rank_is_looked_at_again_when_its_section_has_lasted_for_too_long() -> None:
     world = World()
     beat(world, "a", range(4))

@@ -45,16 +45,6 @@ def test_a_healthy_fleet_costs_its_listing_and_a_few_reads(restarted: bool) -> N
     assert report.statuses == {"RUNNING": 400}
 
 
-def test_a_small_fleet_is_read_in_each_pass() -> None:
-    world = running(3)
-    world.sweep()
-    world.after(60)
-    world.beat_all()
-    world.run("run-0001").progress(3, loss="NaN")
-    assert world.sweep().statuses == {"RUNNING": 2, "RUNNING (WARNING)": 1}
-    assert world.told("run-0001") == ["WARNING"]
-
-
 def test_in_a_large_fleet_a_loss_that_is_no_number_is_found_within_the_reading_time() -> None:
     world = running(100)
     world.sweep()
@@ -65,20 +55,6 @@ def test_in_a_large_fleet_a_loss_that_is_no_number_is_found_within_the_reading_t
         world.run("run-0075").progress(3, loss="NaN")
         world.sweep()
     assert world.told("run-0075") == ["WARNING"]
-
-
-def test_one_stale_heartbeat_is_a_warning_and_its_return_the_end_of_it() -> None:
-    world = running(6)
-    world.sweep()
-    for _ in range(12):
-        world.after(60)
-        world.beat_all(but=("run-0005",))
-        world.run("run-0005").beat()
-        report = world.sweep()
-    assert report.statuses == {"RUNNING": 5, "RUNNING (WARNING)": 1}
-    assert world.told("run-0005") == ["WARNING"]
-    world.run("run-0005").progress(5)
-    assert world.sweep().statuses == {"RUNNING": 6}
 
 
 def test_a_document_that_is_written_again_and_again_is_found_out() -> None:
@@ -172,16 +148,6 @@ def test_a_run_that_has_a_log_alone_lives_by_it(restarted: bool) -> None:
     assert world.told("run-1") == ["TIMED_OUT", "RECOVERED"]
 
 
-def test_a_log_that_is_stored_again_and_says_nothing_new_is_no_life() -> None:
-    world = World()
-    for _ in range(20):
-        world.run("run-1").log("step 1 loss 2.5\n")
-        report = world.sweep(restarted=True)
-        world.after(60)
-    assert report.statuses == {"TIMED_OUT": 1}
-    assert world.told("run-1") == ["TIMED_OUT"]
-
-
 def test_a_crash_in_a_log_is_found_when_the_run_falls_silent_at_the_latest() -> None:
     world = running(8)
     world.sweep()
@@ -203,19 +169,6 @@ def test_folders_without_a_run_s_files_are_no_runs() -> None:
     report = world.sweep()
     assert report.statuses == {"RUNNING": 1}
     assert report.ignored == ("my run",)
-
-
-def test_stalls_are_found_in_a_fleet() -> None:
-    world = running(6, policy=Policy(stall_s=1200.0), fleet=FleetPolicy(group_runs=50))
-    for minute in range(50):
-        world.after(60)
-        for number in range(6):
-            run = world.run(f"run-{number:04}")
-            run.beat()
-            run.progress(7 if number == 3 and minute > 3 else minute)
-        world.sweep()
-    assert world.told("run-0003") == ["WARNING", "TIMED_OUT"]
-    assert len(world.channel.sent) == 2
 
 
 def test_a_log_that_stands_still_for_the_catalogue_s_limit_is_found_in_a_fleet() -> None:

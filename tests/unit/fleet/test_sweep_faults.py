@@ -79,22 +79,6 @@ def test_passes_that_have_too_little_time_still_come_round() -> None:
     assert sorted(told) == names
 
 
-def test_two_sweeps_at_once_tell_everything_once() -> None:
-    world = running(40)
-    for number in range(0, 40, 2):
-        world.run(f"run-{number:04}").error()
-    sweeps = [world.fresh_sweep() for _ in range(3)]
-    threads = [threading.Thread(target=sweep.run) for sweep in sweeps]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for sweep in sweeps:
-        world.after(61)
-        sweep.run()
-    assert sorted(m.run_id for m in world.channel.sent) == [f"run-{number:04}" for number in range(0, 40, 2)]
-
-
 def test_a_first_look_that_could_not_be_written_down_is_told_by_the_next() -> None:
     world = World()
     world.run("x").both(1)

@@ -67,23 +67,6 @@ def test_many_poisonous_runs_in_front_keep_nobody_from_being_looked_at() -> None
     assert not _starved(world, "z", 100, 0.4, *names)
 
 
-def test_new_runs_are_looked_at_although_no_pass_can_list_everything() -> None:
-    world = World(store=PagedStore(200))
-    for number in range(400):
-        world.run(f"k{number:05}").both(1)
-    world.sweep()
-    for number in range(0, 400, 80):
-        world.run(f"k{number:05}-new").error()
-
-    def slow(operation: str, _key: str) -> None:
-        if operation == "list":
-            time.sleep(0.25)
-
-    world.store.before = slow
-    for number in range(0, 400, 80):
-        assert not _starved(world, f"k{number:05}-new", 100, 1.0)
-
-
 def test_asking_one_by_one_comes_round_although_no_pass_can_ask_all() -> None:
     world = _probing()
     names = [f"live{number:03}" for number in range(100)]

@@ -10,10 +10,10 @@ from lastbeat.jobs.supervision.agent import Agent
 from lastbeat.jobs.supervision.lease import Machine, SupervisorLease
 from lastbeat.jobs.supervision.pass_reports import PassReports
 from lastbeat.model.job import JobState
-from lastbeat.model.status import Event, Status
+from lastbeat.model.status import Event
 from lastbeat.stores.port import UnreachableError
 from support.jobs import RUN, SupervisedScene
-from unit.supervision.test_supervised_elsewhere import NCCL, failed, living
+from unit.supervision.test_supervised_elsewhere import failed, living
 
 RECORD = f"{RUN}/_watchdog.json"
 
@@ -149,15 +149,6 @@ def test_nothing_follows_while_nobody_answers() -> None:
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
 
 
-def test_its_mark_says_that_it_is_there() -> None:
-    scene = submitted_only()
-    passes(scene, scene.agent())
-    scene.store.put_text(f"{RUN}/metadata.json", json.dumps({"start_time": scene.store.now.isoformat()}))
-    passes(scene, scene.agent())
-    assert failed(scene, NCCL).status is Status.FAILED
-    assert scene.channel.sent[0].restart == "the agent on login decides"
-
-
 def asked(scene: SupervisedScene) -> list[str]:
     """What the launcher was asked about jobs, and nothing of their starts."""
     return [operation for operation, _ in scene.launcher.calls if operation in {"state", "states"}]
@@ -171,30 +162,6 @@ def test_a_job_that_runs_is_not_asked_about_by_itself() -> None:
         agent.run()
         scene.store.pass_time(30)
     assert asked(scene) == ["states"] * 3
-
-
-def test_an_end_is_asked_about_and_restarted() -> None:
-    scene = living()
-    agent = scene.agent()
-    agent.run()
-    scene.end("run-r0", JobState.CANCELLED)
-    scene.launcher.calls.clear()
-    for _ in range(3):
-        agent.run()
-        scene.store.pass_time(30)
-    assert asked(scene)[:2] == ["states", "state"]
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-
-
-def test_nothing_follows_from_a_query_that_fails() -> None:
-    scene = living()
-    agent = scene.agent()
-    agent.run()
-    scene.end("run-r0", JobState.FAILED, 1)
-    scene.launcher.refuse("states", LauncherError("the controller is away"))
-    scene.launcher.calls.clear()
-    (outcome,) = agent.run().outcomes
-    assert (asked(scene), outcome.status.value, scene.launcher.submitted) == (["states"], "RUNNING", ["run-r0"])
 
 
 def test_a_report_counts_once_and_within_its_pass_alone() -> None:

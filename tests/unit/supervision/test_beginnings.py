@@ -12,7 +12,6 @@ from lastbeat.model.action import Action
 from lastbeat.model.job import JobSpec, JobState
 from lastbeat.model.restart import RESUME_FROM, RESUME_STEP
 from lastbeat.model.status import Status
-from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.effects.actions import NotDoneError
 from support.jobs import RUN, SupervisedScene
 from support.memory import Killed
@@ -177,20 +176,3 @@ def test_what_a_job_wrote_last_is_never_the_next_ones_where_stamps_have_whole_se
     written = max(scene.store.now, stamped + timedelta(seconds=1)).replace(microsecond=0)
     scene.store.put_text(f"{RUN}/_error", "RuntimeError: the second job's", modified=written)
     assert watch.tick().status is Status.FAILED
-
-
-def test_nothing_starts_while_nobody_can_tell_what_the_last_job_wrote() -> None:
-    scene = running(SupervisedScene())
-    scene.end("run-r0", JobState.FAILED, 1)
-    watch = scene.watch()
-
-    def unlisted(operation: str, _key: str) -> None:
-        if operation == "list" and ("find", "run-r1") in scene.launcher.calls:
-            raise UnreachableError("no answer")
-
-    scene.launcher.calls.clear()
-    scene.store.before = unlisted
-    watch.tick()
-    assert scene.launcher.submitted == ["run-r0"]
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]

@@ -3,7 +3,6 @@
 import pytest
 
 from lastbeat.jobs.launchers.port import LauncherError
-from lastbeat.model.job import JobState
 from lastbeat.model.status import Status
 from lastbeat.stores.port import UnreachableError
 from support.jobs import SupervisedScene
@@ -48,28 +47,6 @@ def test_a_log_that_is_as_it_was_is_not_written_again_by_whomever() -> None:
     scene.watch().tick()
     scene.watch().tick()
     assert scene.store.list("run/logs/").entries == (before,)
-
-
-def test_its_last_words_say_why_it_failed() -> None:
-    scene = elsewhere(b"step 1/100 loss 2.5\n")
-    watch = scene.watch()
-    watch.tick()
-    scene.store.pass_time(30)
-    said = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-    scene.launcher.written = f'Traceback (most recent call last):\n  File "train.py", line 9\n{said}\n'.encode()
-    job = scene.launcher.jobs["run-r0"]
-    job.state, job.exit_code = JobState.FAILED, 1
-    outcome = watch.tick()
-    assert (outcome.status, outcome.cause) == (Status.FAILED, "oom")
-
-
-def test_of_a_job_that_has_ended_nothing_is_asked_for_again() -> None:
-    scene = elsewhere(b"done\n")
-    scene.launcher.jobs["run-r0"].state = JobState.SUCCEEDED
-    watch = scene.watch()
-    for _ in range(3):
-        watch.tick()
-    assert [name for name, _ in scene.launcher.calls].count("output") == 1
 
 
 def test_tokens_stay_where_they_are() -> None:

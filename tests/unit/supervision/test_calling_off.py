@@ -58,22 +58,6 @@ def test_what_somebody_has_begun_to_start_is_not_called_off() -> None:
         call_off(scene.repository(), "ada@here")
 
 
-def test_a_start_that_waits_for_the_end_of_the_old_job_is_called_off() -> None:
-    scene = waiting()
-    scene.store.pass_time(1000)
-    scene.launcher.jobs["run-r0"].state = JobState.RUNNING
-    scene.launcher.ends_when_cancelled = False
-    scene.watch().tick()
-    assert ("cancel", "run-r0") in scene.launcher.calls
-    assert call_off(scene.repository(), "ada@here") is not None
-    scene.launcher.jobs["run-r0"].state = JobState.CANCELLED
-    scene.store.pass_time(1000)
-    for _ in range(3):
-        scene.watch().tick()
-        scene.store.pass_time(1000)
-    assert scene.launcher.submitted == ["run-r0"]
-
-
 def test_where_nothing_waits_there_is_nothing_to_call_off() -> None:
     scene = SupervisedScene()
     assert call_off(scene.repository(), "ada@here") is None

@@ -118,15 +118,3 @@ def test_a_fault_of_the_hardware_is_not_resumed_and_the_alert_says_so() -> None:
     (message,) = [each for each in scene.channel.sent if each.status is Status.FAILED]
     assert message.restart is not None
     assert "exit status 17" in message.restart
-
-
-def test_what_an_attempt_before_has_said_does_not_count_for_the_next() -> None:
-    scene = ended(1, REPRODUCED, said=16)
-    scene.end("run-r1", JobState.FAILED, 1)
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"], "the second died before it said anything"
-
-
-def test_re_runs_that_did_not_end_it_change_nothing() -> None:
-    scene = ended(1, finding(RerunVerdict.TRANSIENT_ERROR), said=None)
-    assert scene.launcher.submitted == ["run-r0"]

@@ -159,15 +159,6 @@ def test_what_to_do_depends_on_the_launcher(kind: str, words: str) -> None:
     assert words in str(message.action)
 
 
-def test_only_what_changes_is_written() -> None:
-    scene = scene_of(IDLE)
-    before = scene.record().seq
-    for _ in range(5):
-        scene.store.pass_time(60)
-        conditions(scene)
-    assert scene.record().seq == before
-
-
 def test_while_nobody_can_tell_nothing_is_raised_or_cleared() -> None:
     scene = scene_of(IDLE)
     job_of(scene).gpus = None
@@ -183,31 +174,6 @@ def test_while_nobody_can_tell_nothing_is_raised_or_cleared() -> None:
     job_of(scene).gpus = IN_USE
     assert conditions(scene) == {}
     assert len(scene.channel.sent) == 1
-
-
-def test_a_job_that_waits_for_its_turn_uses_none_and_need_not() -> None:
-    scene = scene_of(IDLE)
-    job_of(scene).state = JobState.PENDING
-    for _ in range(3):
-        scene.store.pass_time(1000)
-        assert conditions(scene) == {}
-    job_of(scene).state = JobState.RUNNING
-    assert conditions(scene) == {}
-    scene.store.pass_time(540)
-    assert conditions(scene) == {}
-    scene.store.pass_time(60)
-    assert "gpu_idle" in conditions(scene)
-
-
-def test_a_job_that_its_launcher_started_again_has_ten_minutes_of_its_own() -> None:
-    scene = scene_of(IDLE)
-    scene.store.pass_time(540)
-    job_of(scene).restarts = 1
-    assert conditions(scene) == {}
-    scene.store.pass_time(540)
-    assert conditions(scene) == {}
-    scene.store.pass_time(60)
-    assert "gpu_idle" in conditions(scene)
 
 
 @given(st.lists(st.sampled_from([IDLE, IDLE, IDLE, None, IN_USE, GpuUse(0.0, 0.0)]), max_size=25))

@@ -304,12 +304,3 @@ def test_passes_end_when_another_supervisor_holds_the_lease() -> None:
     found = list(loop.passes(scene.watch(lease=own), own, 30.0, waits(scene, sleep_too_long)))
 
     assert [(each.is_last, each.is_taken) for each in found] == [(False, False), (False, True)]
-
-
-def test_passes_end_when_the_supervisor_has_to_leave() -> None:
-    scene = running(SupervisedScene())
-
-    found = list(loop.passes(scene.watch(), None, 30.0, waits(scene)))
-
-    assert len(found) == LEAVES
-    assert not found[-1].is_last

@@ -69,17 +69,6 @@ def test_a_job_that_failed_for_good_is_ended_once_it_has_shown_nothing_for_its_g
     assert all(action.settled for action in scene.record().actions)
 
 
-def test_its_end_is_told_when_it_is_dead() -> None:
-    scene = out_of_memory()
-    scene.launcher.ends_when_cancelled = False
-    ticks(scene, 12)
-    assert cancels(scene) > 1, "its end is asked for until it has come"
-    assert len(scene.channel.sent) == 1
-    scene.end("run-r0", JobState.CANCELLED)
-    ticks(scene, 2)
-    assert restarts(scene)[1:] == [f"{PERMANENT}; {ENDED}"]
-
-
 @pytest.mark.parametrize(
     ("shows", "status"),
     [
@@ -198,19 +187,6 @@ def test_while_its_log_cannot_be_read_nothing_is_ended() -> None:
     assert cancels(scene) == 1
 
 
-def test_while_the_launcher_does_not_answer_nothing_is_ended() -> None:
-    scene = out_of_memory()
-    ticks(scene, 3)
-    scene.launcher.refuse("state", LauncherError("no answer"))
-    ticks(scene, 20)
-    scene.launcher.heal()
-    more(scene, "reading the batch again\n")
-    ticks(scene, 5)
-    assert cancels(scene) == 0, "what it has printed meanwhile counts"
-    ticks(scene, 2)
-    assert cancels(scene) == 1
-
-
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
@@ -280,18 +256,6 @@ def test_training_that_gets_on_withdraws_an_end_that_nobody_could_ask_for() -> N
     assert cancels(scene) == asked
 
 
-def test_training_that_gets_on_outlives_a_supervisor_that_died_before_it_asked_for_the_end() -> None:
-    scene = out_of_memory()
-    ticks(scene, 5)
-    scene.launcher.refuse("cancel", Killed)
-    with pytest.raises(Killed):
-        ticks(scene, 4)
-    scene.heal()
-    asked = cancels(scene)
-    gets_on(scene)
-    assert cancels(scene) == asked
-
-
 # Whoever dies, and whenever.
 
 
@@ -316,15 +280,3 @@ def test_a_supervisor_that_is_killed_leaves_no_job_behind(which: str, call: int,
     told = {message.key: message.restart for message in scene.channel.sent}
     assert len(told) == 2
     assert str(list(told.values())[1]).endswith(ENDED)
-
-
-def test_several_supervisors_and_agents_tell_of_its_end_once() -> None:
-    scene = out_of_memory()
-    watches, agent = [scene.watch(), scene.watch()], scene.agent()
-    for _ in range(20):
-        for watch in watches:
-            watch.tick()
-        agent.run()
-        scene.store.pass_time(30)
-    assert scene.launcher.jobs["run-r0"].state is JobState.CANCELLED
-    assert len(scene.channel.sent) == 2

@@ -50,11 +50,3 @@ def test_an_attempt_that_gets_to_a_step_acquits_its_checkpoint() -> None:
     scene.watch().tick()
     dies(scene, "run-r1")
     assert [begun(scene, f"run-r{number}") for number in range(3)] == ["200", "200", "200"]
-
-
-def test_attempts_that_somebody_else_ended_say_nothing_of_a_checkpoint() -> None:
-    scene = running(SupervisedScene(checkpoints=saved(100, 200)))
-    for number in range(2):
-        scene.end(f"run-r{number}", JobState.CANCELLED)
-        settled(scene, 3)
-    assert [begun(scene, f"run-r{number}") for number in range(3)] == ["200", "200", "200"]

@@ -7,7 +7,6 @@ import pytest
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.loading import load_text
 from lastbeat.jobs.supervision.commands import unfinished
-from lastbeat.model.codec import codec
 from lastbeat.model.job import JobState
 from lastbeat.model.restart import RestartPolicy
 from lastbeat.model.status import Event, Status
@@ -151,19 +150,6 @@ def test_a_condition_asks_the_policy_as_a_number_that_is_not_finite_does() -> No
     assert found.launcher.submitted[:2] == ["run-r0", "run-r1"]
 
 
-def test_a_signal_of_the_last_job_is_not_answered_for_the_next_one() -> None:
-    found = scene("on: {xid_fatal: {note: seen}}\n")
-    found.store.put_text(f"{RUN}/logs/a.log", STEPS + XID)
-    found.watch().tick()
-    found.end("run-r0", JobState.FAILED, 1)
-    found.store.pass_time(5)
-    settled(found, 3)
-    found.store.put_text(f"{RUN}/logs/b.log", STEPS)
-    settled(found, 2)
-    assert found.launcher.submitted[:2] == ["run-r0", "run-r1"]
-    assert note_texts(found) == ["seen"]
-
-
 # Stops and restarts.
 
 
@@ -188,19 +174,6 @@ def test_a_stop_wins_over_a_restart() -> None:
     settled(found)
     assert found.launcher.submitted == ["run-r0"]
     assert found.channel.sent[0].restart == "not restarted: stopped by the policy own on failed"
-
-
-def test_a_stop_is_told_where_a_sweep_recorded_the_failure() -> None:
-    found = scene("on: {failed: stop}\n")
-    found.store.put_text(f"{RUN}/metadata.json", "{}")
-    found.watch().tick()
-    found.store.put_text(f"{RUN}/_error", "ValueError: x")
-    found.remote_watch().tick()
-    assert str(found.channel.sent[-1].restart).startswith("its supervisor on here decides")
-    settled(found, 3)
-    assert len(found.channel.sent) == 2
-    assert found.launcher.submitted == ["run-r0"]
-    assert found.channel.sent[-1].restart == "not restarted: stopped by the policy own on failed"
 
 
 def test_a_restart_on_a_signal_is_the_policys_decision_and_one_alert() -> None:
@@ -363,18 +336,6 @@ def test_a_run_is_not_over_while_its_commands_wait_or_run() -> None:
     assert not unfinished(found.record())
 
 
-def test_looking_for_checkpoints_in_a_bucket_costs_a_listing_a_minute() -> None:
-    found = scene(EVALUATES, checkpoints=True)
-    assert found.checkpoints is not None
-    found.checkpoints.in_s3()
-    watch = found.watch()
-    for _ in range(40):
-        pass_time(found, 30)
-        watch.tick()
-    listings = [operation for operation, _ in found.checkpoints.calls].count("list")
-    assert 15 <= listings <= 22, "in twenty minutes"
-
-
 def test_an_agent_stays_until_the_commands_have_ended() -> None:
     found = scene("on: {succeeded: {command: [publish]}}\n")
     found.end("run-r0", JobState.SUCCEEDED, 0)
@@ -443,9 +404,3 @@ def test_a_supervisor_that_is_killed_while_it_stops_a_job_restarts_nothing(which
         found.watch().tick()
     outcome = settled(found)
     assert (outcome.status, found.launcher.submitted) == (Status.FAILED, ["run-r0"])
-
-
-def test_what_a_sweep_or_a_lambda_knows_of_a_policy_has_no_reactions() -> None:
-    own = policy(EVALUATES)
-    kept = codec(RestartPolicy).read(codec(RestartPolicy).document(own))
-    assert (bool(own.reactions), kept.reactions, kept.reaction_signals) == (True, {}, {})

@@ -92,22 +92,6 @@ def test_the_end_of_a_job_that_is_being_restarted_is_no_failure_of_its_own() -> 
     assert [message.event for message in scene.channel.sent] == [Event.TIMED_OUT, Event.RECOVERED]
 
 
-def test_the_last_words_of_a_job_that_ends_during_a_look_are_heard() -> None:
-    scene = running(SupervisedScene(policy=load("megatron_transient")))
-    beat(scene)
-    scene.watch().tick()
-    scene.store.pass_time(30)
-
-    def end(operation: str, name: str) -> None:
-        if (operation, name) == ("state", "run-r0") and not scene.launcher.jobs[name].state.ended:
-            scene.store.put_text(f"{RUN}/_error", "RuntimeError: NCCL error: unhandled system error")
-            scene.end(name, JobState.FAILED, 1)
-
-    scene.launcher.before = end
-    scene.watch().tick()
-    assert scene.ruling().reason == "Transient failure detected (error_type=nccl)"
-
-
 # Beside watchers that know nothing of jobs.
 
 
@@ -118,17 +102,6 @@ def test_a_job_that_has_written_nothing_yet_is_no_silence_for_those_who_cannot_a
         assert scene.watch(supervises=False).tick().status is Status.RUNNING
         assert scene.watch().tick().status is Status.RUNNING
     assert scene.channel.events == []
-
-
-def test_who_says_that_a_run_never_began_ends_no_job_that_runs() -> None:
-    scene = SupervisedScene()
-    scene.watch(supervises=False).tick()
-    scene.begin()
-    for _ in range(6):
-        scene.watch().tick()
-        scene.store.pass_time(30)
-    assert scene.launcher.submitted == ["run-r0"]
-    assert ("cancel", "run-r0") not in scene.launcher.calls
 
 
 def test_an_attempt_that_another_watcher_saw_first_is_not_counted_twice() -> None:
@@ -263,31 +236,3 @@ def test_once_the_old_job_is_told_to_end_it_is_followed_whatever_it_still_does()
         scene.store.pass_time(10)
         scene.watch().tick()
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
-
-
-def test_what_completes_while_it_is_being_ended_is_not_run_again() -> None:
-    scene = given_up(running(SupervisedScene(limits=STALLS)))
-    scene.launcher.ends_when_cancelled = False
-    scene.watch().tick()
-    gets_on(scene)
-    scene.store.put_text(f"{RUN}/_complete", "")
-    scene.end("run-r0", JobState.CANCELLED)
-    for _ in range(3):
-        scene.store.pass_time(10)
-        outcome = scene.watch().tick()
-    assert (outcome.status, scene.launcher.submitted) == (Status.SUCCEEDED, ["run-r0"])
-
-
-def test_what_becomes_of_a_job_is_told_though_its_end_was_told_before() -> None:
-    scene = running(SupervisedScene())
-    scene.store.put_text(f"{RUN}/_error", "RuntimeError: boom")
-    scene.launcher.refuse("any", LauncherError("no answer"))
-    scene.watch().tick()
-    scene.heal()
-    scene.end("run-r0", JobState.FAILED, 1)
-    for _ in range(3):
-        scene.watch().tick()
-    assert [message.restart for message in scene.channel.sent] == [
-        None,
-        "restarting, attempt 1/2, from where training itself resumes",
-    ]

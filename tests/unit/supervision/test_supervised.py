@@ -1,21 +1,18 @@
 """What becomes of supervised jobs, whoever dies when, and whatever the launcher answers."""
 
 import json
-import logging
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.restarts.loading import load
 from lastbeat.jobs.supervision.beginning import NotBegunError
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.policy import Policy
 from lastbeat.model.restart import Mode, RestartPolicy, RestartRule
-from lastbeat.model.status import Event, Status
+from lastbeat.model.status import Status
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.jobs import RUN, SupervisedScene
@@ -137,14 +134,6 @@ def test_a_job_that_a_person_stopped_is_cancelled_by_that_person_and_stays_so(st
     assert scene.ruling().reason == "stopped by ada@login1: what a person ended is not restarted"
 
 
-def test_people_who_want_to_be_told_of_it_are() -> None:
-    scene = running(SupervisedScene(limits=replace(Policy(), alert_on=frozenset({Event.CANCELLED}))))
-    scene.store.put_text(f"{RUN}/_stop", STOP)
-    scene.end("run-r0", JobState.CANCELLED)
-    settled(scene)
-    assert [event for event in scene.channel.events if event] == [Event.CANCELLED]
-
-
 NOT_STOPPED = [
     ("the request is of an earlier attempt", '{"by": "ada", "attempt": 7}', JobState.CANCELLED, Status.FAILED),
     ("nobody asked through lastbeat", None, JobState.CANCELLED, Status.FAILED),
@@ -187,13 +176,6 @@ def test_a_training_that_beats_has_time_to_end_as_it_was_asked_to() -> None:
     scene.store.pass_time(60)
     scene.watch().tick()
     assert scene.launcher.calls.count(("cancel", "run-r0")) == 1
-
-
-def test_a_request_of_an_earlier_attempt_ends_nothing() -> None:
-    scene = running(SupervisedScene(policy=load("default")))
-    scene.store.put_text(f"{RUN}/_stop", '{"by": "ada", "attempt": 7}')
-    assert scene.watch().tick().status is Status.RUNNING
-    assert ("cancel", "run-r0") not in scene.launcher.calls
 
 
 def test_a_failure_that_was_there_before_anybody_asked_stays_the_failure() -> None:
@@ -244,18 +226,6 @@ def test_a_job_that_failed_by_its_own_word_and_does_not_end_is_ended(name: str) 
     assert len(scene.channel.sent) == 1
     assert scene.launcher.submitted == (["run-r0", "run-r1"] if name == "default" else ["run-r0"])
     assert scene.launcher.alive_at_once == 1
-
-
-def test_what_to_do_is_told_where_such_a_job_cannot_be_ended(caplog: pytest.LogCaptureFixture) -> None:
-    scene = running(SupervisedScene())
-    scene.store.put_text(f"{RUN}/_error", "ValueError: boom")
-    scene.launcher.refuse("cancel", LauncherError("no answer", "try scontrol ping"))
-    caplog.set_level(logging.INFO)
-    watch = scene.watch()
-    for _ in range(4):
-        scene.store.pass_time(31)
-        watch.tick()
-    assert "job run-r0 could not be ended: no answer; try scontrol ping" in caplog.text
 
 
 def test_without_a_policy_a_failure_is_told_at_once_and_its_job_left_alone() -> None:
@@ -317,45 +287,6 @@ def test_what_a_scheduler_writes_late_into_the_output_of_the_last_job_says_nothi
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
 
 
-def test_while_a_job_waits_for_its_turn_the_output_of_the_last_one_says_nothing_of_it(tmp_path: Path) -> None:
-    scene = running(SupervisedScene(log_places=(str(tmp_path / "*.out"),)))
-    output = tmp_path / "r0.out"
-    output.write_text("step 1/9 loss 2.5\n", encoding="utf-8")
-    scene.launcher.jobs["run-r0"].outputs = (str(output),)
-    watch = scene.watch()
-    watch.tick()
-    scene.end("run-r0", JobState.CANCELLED)
-    watch.tick()
-    scene.launcher.jobs["run-r1"].state = JobState.PENDING
-    assert watch.tick().status is Status.RUNNING
-    output.write_text(
-        "step 1/9 loss 2.5\nslurmstepd-n1: error: *** JOB 8 ON n1 CANCELLED AT 2026 ***\n", encoding="utf-8"
-    )
-    for _ in range(4):
-        scene.store.pass_time(60)
-        assert watch.tick().status is Status.RUNNING
-        assert scene.watch().tick().status is Status.RUNNING
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-
-
-def test_a_job_that_does_not_die_keeps_the_next_one_waiting() -> None:
-    scene = running(SupervisedScene(limits=replace(Policy(), stall_s=60.0)))
-    scene.launcher.ends_when_cancelled = False
-    scene.store.put_text(f"{RUN}/progress.json", '{"step": 1}')
-    watch = scene.watch()
-    watch.tick()
-    for _ in range(10):
-        scene.store.pass_time(60)
-        scene.store.put_text(f"{RUN}/metadata.json", "{}")
-        watch.tick()
-    assert ("cancel", "run-r0") in scene.launcher.calls
-    assert scene.launcher.submitted == ["run-r0"]
-    scene.end("run-r0", JobState.CANCELLED)
-    scene.store.pass_time(60)
-    watch.tick()
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-
-
 OOM = """step 1/100 loss 2.5
 Traceback (most recent call last):
   File "train.py", line 9, in <module>
@@ -406,13 +337,6 @@ def test_a_run_is_begun_again_only_when_its_last_job_has_ended() -> None:
 
 
 # Whoever dies, and whenever.
-
-
-def story() -> SupervisedScene:
-    """A job fails, and what follows is up to whoever watches."""
-    scene = running(SupervisedScene())
-    scene.end("run-r0", JobState.FAILED, 1)
-    return scene
 
 
 def test_budgets_outlive_every_supervisor() -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,7 +11,6 @@ from lastbeat.jobs.restarts.loading import load
 from lastbeat.jobs.supervision.lease import Machine, SupervisorLease
 from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
-from lastbeat.model.policy import Policy
 from lastbeat.model.rerun import EXIT_CODE_FAILED_ON_RESULT_VALIDATION
 from lastbeat.model.status import Event, Status
 from lastbeat.model.times import format_time
@@ -21,7 +19,7 @@ from lastbeat.watch.decide.over import is_over
 from lastbeat.watch.record.agent_mark import AgentMark, leave_mark, mark_key
 from support.jobs import RUN, SupervisedScene
 from support.row_by_row import labelled
-from unit.supervision.test_rulings import beat, step
+from unit.supervision.test_rulings import beat
 from unit.supervision.test_supervised import running, settled
 
 NCCL = "RuntimeError: NCCL error: unhandled system error"
@@ -110,15 +108,6 @@ def test_the_supervisor_then_decides_restarts_and_says_so_once() -> None:
     assert notes(scene) == [OPEN, RESTARTS]
 
 
-def test_that_it_is_not_restarted_is_said_once_too() -> None:
-    scene = living()
-    failed(scene, "torch.OutOfMemoryError: CUDA out of memory")
-    scene.end("run-r0", JobState.FAILED, 1)
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0"]
-    assert notes(scene) == [OPEN, "not restarted: Permanent failure detected (excluded error_type: oom)"]
-
-
 def test_the_supervisor_waits_for_the_exit_status_though_a_sweep_has_recorded_the_failure() -> None:
     scene = living()
     failed(scene)
@@ -139,18 +128,6 @@ def test_a_job_that_only_fell_silent_is_judged_by_its_launcher() -> None:
     settled(scene)
     assert scene.launcher.submitted == ["run-r0"]
     assert notes(scene) == [OPEN, "not restarted: exit status 93: the job asks not to be restarted"]
-
-
-def test_a_job_that_lives_on_is_left_alone() -> None:
-    scene = living(delay_s=600.0)
-    scene.store.pass_time(1300)
-    scene.remote_watch().tick()
-    scene.store.pass_time(10)
-    step(scene, 3)
-    scene.store.put_text(f"{RUN}/metadata.json", "{}")
-    outcome = scene.watch().tick()
-    assert (outcome.status, scene.record().ruling, scene.record().restarts) == (Status.RUNNING, None, ())
-    assert scene.channel.events == ["TIMED_OUT", "RECOVERED"]
 
 
 # What an earlier build decided without the launcher's word.
@@ -202,17 +179,6 @@ def test_the_supervisor_decides_about_what_an_earlier_build_decided_remotely(
     assert notes(scene) == [OPEN, RESTARTS]
 
 
-def test_an_agent_finds_what_an_earlier_build_decided_remotely() -> None:
-    scene = living()
-    decided_remotely(scene, restart=False)
-    scene.end("run-r0", JobState.FAILED, 1)
-    agent = scene.agent()
-    for _ in range(3):
-        agent.run()
-        scene.store.pass_time(30)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-
-
 def test_a_restart_decided_remotely_is_dropped_if_the_job_lives() -> None:
     scene = living()
     decided_remotely(scene, restart=True)
@@ -225,13 +191,6 @@ def test_a_restart_decided_remotely_is_dropped_if_the_job_lives() -> None:
 
 
 # While a supervisor holds its lease.
-
-
-def test_limits_are_those_of_whoever_looks() -> None:
-    scene = living(limits=replace(Policy(), stale_s=60.0))
-    scene.store.pass_time(100)
-    assert scene.remote_watch().tick().status is Status.TIMED_OUT
-    assert notes(scene) == [OPEN]
 
 
 def seated(scene: SupervisedScene, by: str = "ada@here") -> SupervisedScene:
@@ -274,9 +233,3 @@ def test_a_sweep_looks_again_when_the_seat_has_run_out() -> None:
     assert outcome.left_until is not None
     assert wake_of(outcome, None, {}, scene.limits) == outcome.left_until.timestamp() + 1
     assert not is_over(outcome, dry_run=False), "lastbeat watch waits, too"
-
-
-def test_what_is_no_end_is_not_left_to_anybody() -> None:
-    scene = seated(living())
-    scene.store.pass_time(30)
-    assert scene.remote_watch().tick().left_until is None

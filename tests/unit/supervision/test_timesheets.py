@@ -14,7 +14,6 @@ from lastbeat.model.job import JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Status
-from lastbeat.model.timesheet import TimeUse
 from lastbeat.watch.decide.goodput import goodput
 from lastbeat.watch.decide.timesheet import restart_waits
 from lastbeat.watch.record.codec import decode_record
@@ -110,55 +109,6 @@ def test_nothing_is_written_for_it() -> None:
     assert (last.last.first_step, last.last.last_step) == (10, 520)
 
 
-def test_training_that_tells_points_of_its_curve_needs_nobody_who_looked_all_the_while() -> None:
-    """Each pass is another process, as under cron."""
-    scene = SupervisedScene()
-    start = scene.store.now
-    for minute in range(1, 11):
-        scene.store.pass_time(60)
-        began = start.isoformat()
-        beat = {"start_time": began, "last_update": scene.store.now.isoformat()}
-        scene.store.put_text(f"{RUN}/metadata.json", json.dumps(beat))
-        if minute >= 3:
-            points = [[start.timestamp() + 150, 1, 2.5], [scene.store.now.timestamp(), 10 * minute, 2.0]]
-            step(scene, 10 * minute, recent=points, last_updated=scene.store.now.isoformat())
-        scene.watch(supervises=False).tick()
-    scene.store.put_text(f"{RUN}/_complete", "")
-    scene.watch(supervises=False).tick()
-    found = told(scene, recorded(scene))
-    assert found.since == start
-    assert parts(found)["starting"] == pytest.approx(150, abs=6)
-    assert TimeUse.QUEUED not in found.spent
-    assert set(parts(found)) == {"starting", "productive"}
-
-
-def test_a_restart_that_nobody_supervised_and_nobody_saw_coming() -> None:
-    scene = SupervisedScene()
-    watch = scene.watch(supervises=False)
-
-    def beat(start_s: float) -> None:
-        began = scene.store.now.timestamp() - start_s
-        scene.store.put_text(f"{RUN}/metadata.json", json.dumps({"start_time": began}))
-
-    for each in range(1, 6):
-        scene.store.pass_time(10)
-        beat(10.0 * each)
-        step(scene, each)
-        watch.tick()
-    scene.store.pass_time(40)
-    beat(0.0)
-    watch.tick()
-    for each in range(1, 4):
-        scene.store.pass_time(10)
-        beat(10.0 * each)
-        step(scene, each)
-        watch.tick()
-    found = told(scene, watch.tick().record)
-    assert (found.attempts, found.failures, found.lost_steps) == (2, 0, 5)
-    # Of the time between nobody knows what it was.
-    assert parts(found)["unknown"] >= 40
-
-
 def test_what_stood_still_and_went_on_did_not_step_meanwhile() -> None:
     scene = SupervisedScene(limits=replace(Policy(), stall_s=60.0, stale_s=6000.0))
     watch = scene.watch(supervises=False)
@@ -178,20 +128,6 @@ def test_what_stood_still_and_went_on_did_not_step_meanwhile() -> None:
     # Twice the limit until it is given up, and the rest until it went on.
     assert found["unnoticed"] == pytest.approx(120, abs=20)
     assert found["unnoticed"] + found["restarting"] == pytest.approx(310, abs=20)
-
-
-def test_a_record_of_an_older_version_begins_with_what_is_there() -> None:
-    scene = SupervisedScene()
-    watch = scene.watch(supervises=False)
-    passes(scene, watch, 3, first_step=10)
-    scene.store.put_text(f"{RUN}/_error", "boom")
-    watch.tick()
-    document = json.loads(scene.store.held[KEY].body)
-    del document["timesheet"]
-    scene.store.put_text(KEY, json.dumps(document))
-    scene.store.pass_time(3600)
-    found = told(scene, scene.watch(supervises=False).tick().record)
-    assert (found.attempts, found.failures, found.over) == (1, 1, True)
 
 
 DEEDS = ("step", "back", "fail", "cancel", "complete", "silence", "requeue", "pend", "run", "gone", "log", "clean")

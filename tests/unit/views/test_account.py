@@ -126,13 +126,6 @@ def test_error_alone_says_its_exception_once() -> None:
     assert error.lines[error.marked or 0] == SAID
 
 
-def test_a_log_with_the_line_alone_leaves_the_traceback_to_error() -> None:
-    alone = Excerpt(LOG, (*STEPS[-2:], f"ERROR {SAID}"), 39, 2)
-    told = account(view(evidence=alone, error=ERROR))
-    assert times(told) == 1
-    assert [line for line in TRACE[:-1] if line in lines(told)] == list(TRACE[:-1])
-
-
 def test_a_run_that_did_not_fail_has_the_end_of_its_log_as_it_is() -> None:
     told = account(view(log=tail(10), error=ERROR, status=Status.TIMED_OUT))
     assert told == Account((), (tail(10),))
@@ -152,14 +145,6 @@ def test_the_rest_of_what_has_to_be_read_is_not_lost() -> None:
     assert shown.marked is not None
     assert SAID in shown.lines[shown.marked]
     assert [*rest[0].lines, *shown.lines] == list(whole.lines)
-
-
-def test_of_a_long_traceback_without_a_known_line_the_end_is_shown() -> None:
-    frames = tuple(f'  File "a.py", line {number}, in f{number}' for number in range(60))
-    shown, _ = trimmed(Excerpt("_error", (*frames, "KeyError: 'x'"), 1))
-    assert shown.lines[-1] == "KeyError: 'x'"
-    assert shown.first_line is not None
-    assert shown.first_line > 40
 
 
 LINES = st.lists(st.sampled_from([*STEPS[:4], *TRACE, *RANKED, "", "x"]), max_size=12).map(tuple)

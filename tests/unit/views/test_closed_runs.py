@@ -137,15 +137,3 @@ def test_a_run_of_its_own_that_is_closed_is_no_missing_run(closed: str) -> None:
     world.store.closed[f"{RUN}/{closed}"] = DENIED
     with pytest.raises(DeniedError):
         RunWatch(world.store, world.policy, RUN).look()
-
-
-@pytest.mark.parametrize("closed", ["logs/", "logs/rank0.log"])
-def test_a_silent_run_that_nobody_recorded_may_live_by_its_closed_logs(closed: str) -> None:
-    looked = Looked()
-    looked.run("run").beat()
-    looked.store.closed[f"run/{closed}"] = DENIED
-    looked.after(HOUR)
-    row = looked.row("run")
-    assert row.status is Status.UNKNOWN
-    view = there(RunWatch(looked.store, looked.policy, "run").look())
-    assert view.row.status is Status.UNKNOWN

@@ -90,10 +90,6 @@ def test_the_law_of_tables(attempts: list[Any], by: Any, window: Any) -> None:
     json.dumps(found, allow_nan=False)
 
 
-def test_what_nobody_keeps_is_an_empty_table() -> None:
-    assert {name: found for name, found in table().items() if found} == {"by": "step"}
-
-
 @pytest.mark.parametrize(
     ("body", "loss"),
     [

@@ -82,19 +82,10 @@ def test_a_loss_is_a_number_that_json_has_or_text(loss: float | None, expected: 
     assert strict(row_document(Row("a", RUNNING, figures=Figures(loss=loss))))["loss"] == expected
 
 
-def test_a_sparkline_has_numbers_of_four_digits_or_gaps() -> None:
-    document = strict(row_document(Row("a", RUNNING, losses=(2.34567, math.nan, None, 12345.6, math.inf))))
-    assert document["losses"] == [2.346, None, None, 12350, None]
-
-
 def test_a_strip_is_times_statuses_and_attempts() -> None:
     strip = (Span(NOW, Status.RUNNING), Span(NOW + timedelta(seconds=9), Status.FAILED, 2))
     document = strict(row_document(Row("a", ShownState(Status.FAILED), strip=strip)))
     assert document["strip"] == [["2026-01-02T12:00:00Z", "RUNNING", 1], ["2026-01-02T12:00:09Z", "FAILED", 2]]
-
-
-def test_text_that_utf8_cannot_hold_becomes_a_mark() -> None:
-    assert row_document(Row("a", ShownState(Status.RUNNING, "lost \ud800")))["reason"] == "lost \ufffd"
 
 
 def applied(document: dict[str, Any] | None, delta: dict[str, Any]) -> dict[str, Any]:

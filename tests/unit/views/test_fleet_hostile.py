@@ -42,19 +42,6 @@ def test_texts_of_a_record(field: str) -> None:
     check(getattr(looked.row("a"), field))
 
 
-@pytest.mark.parametrize("known", ["from its record", "from the fleet's memory"])
-def test_a_long_reason_says_that_it_was_cut(known: str) -> None:
-    looked = Looked(paid=True)
-    looked.beats("a")
-    looked.run("a").error("disk " * 100)
-    looked.passes()
-    if known == "from its record":
-        looked.store.held.pop("_watchdog/fleet.json.z")
-    reason = looked.row("a").reason
-    assert reason.endswith("disk…")
-    assert 190 < len(reason) <= 200
-
-
 @pytest.mark.parametrize("secret", [TOKEN, SECRET])
 def test_no_part_of_a_secret_is_left_where_a_text_is_cut(secret: str) -> None:
     looked = Looked()
@@ -112,12 +99,3 @@ def test_numbers_without_end_are_none() -> None:
     assert (row.step, row.eta_s, row.steps_per_s) == (None, None, None)
     assert len(row.losses) == SPARK_POINTS
     assert json.loads(json.dumps(row_document(row), allow_nan=False))["loss"] == "Infinity"
-
-
-def test_a_document_larger_than_any_heartbeat_is_not_read_to_its_end() -> None:
-    looked = Looked()
-    looked.beats("a")
-    looked.run("a").put("progress.json", '{"step": 7, "x": "' + "y" * 400_000 + '"}')
-    row = looked.row("a")
-    assert row.step is None
-    assert "a heartbeat of more than" in (row.fault or "")

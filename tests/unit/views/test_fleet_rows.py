@@ -10,7 +10,6 @@ import pytest
 
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Status
-from support.channel import down
 from support.fleet_views import HOUR, Looked
 
 RUN = "mistral-7b"
@@ -82,16 +81,6 @@ def test_a_run_that_stands_still_has_no_speed_and_no_end_in_sight() -> None:
     assert (row.steps_per_s, row.eta_s) == (None, None)
 
 
-def test_losses_are_thinned_without_losing_the_newest(looked: Looked) -> None:
-    at = looked.now.timestamp()
-    recent: list[list[Any]] = [[at - 100 + index, index, 5.0 - index / 100] for index in range(100)]
-    recent[50][2], recent[99][2] = "NaN", "Infinity"
-    looked.beats(RUN, step=99, recent=recent)
-    losses = looked.row(RUN).losses
-    assert len(losses) == 24
-    assert (losses[0], losses[-1]) == (5.0, math.inf)
-
-
 def test_a_run_that_writes_only_a_log_tells_what_its_record_knows(looked: Looked) -> None:
     run = looked.run(RUN)
     run.log("step 41 loss 2.5\n")
@@ -132,15 +121,6 @@ def test_what_an_earlier_attempt_left_behind_is_not_this_ones(looked: Looked) ->
     row = looked.row(RUN)
     assert (row.attempt, row.phase, row.step, row.loss) == (2, "loading", None, None)
     assert [span.attempt for span in row.strip][-1] == 2
-
-
-def test_alerts_that_wait_are_counted(looked: Looked) -> None:
-    looked.beats(RUN)
-    looked.passes()
-    looked.channel.fault = down
-    looked.run(RUN).error()
-    looked.passes()
-    assert looked.row(RUN).pending == 1
 
 
 @pytest.mark.parametrize(
@@ -239,18 +219,3 @@ def test_a_run_that_was_given_up_and_beats_again_unwatched_is_doubted(looked: Lo
     looked.after(HOUR)
     looked.beats(RUN)
     assert looked.row(RUN).doubt == "it beats again, and no watchdog runs"
-
-
-def test_a_run_that_was_given_up_for_standing_still_never_stopped_beating() -> None:
-    looked = Looked(policy=Policy(stall_s=600))
-    for _ in range(3):
-        looked.beats(RUN, step=5)
-        looked.passes(mark=False)
-        looked.after(590)
-    looked.beats(RUN, step=5)
-    looked.passes(mark=False)
-    assert looked.row(RUN).status is Status.TIMED_OUT
-    looked.after(HOUR)
-    looked.beats(RUN, step=5)
-    row = looked.row(RUN)
-    assert (row.status, row.doubt) == (Status.TIMED_OUT, None)

@@ -9,7 +9,6 @@ from lastbeat.model.policy import FleetPolicy
 from lastbeat.model.status import Status
 from lastbeat.model.view import WatchState
 from support.fleet_views import HOUR, Looked, settle
-from support.memory import MemoryStore
 
 
 def runs(count: int) -> list[str]:
@@ -65,17 +64,6 @@ def test_the_host_is_read_once_an_attempt_where_reading_costs_something() -> Non
     assert (row.attempt, row.host) == (2, "i-other")
 
 
-def test_nothing_that_stands_still_is_read_twice() -> None:
-    looked = Looked(paid=True)
-    looked.beats(*runs(5))
-    looked.passes()
-    settle(looked.table)
-    looked.asked()
-    for _ in range(8):
-        looked.table.round()
-    assert set(looked.asked()) <= {"list", "_watchdog/last_pass.json"}
-
-
 def test_a_history_of_today_is_read_from_its_record_and_an_old_one_is_not() -> None:
     looked = Looked(paid=True)
     looked.beats("quiet", "flaps")
@@ -92,34 +80,6 @@ def test_a_history_of_today_is_read_from_its_record_and_an_old_one_is_not() -> N
     assert [name for name in looked.asked() if name.endswith("_watchdog.json")] == ["flaps/_watchdog.json"]
     assert [span.status for span in looked.row("flaps", view).strip][-2:] == [Status.TIMED_OUT, Status.RUNNING]
     assert [span.status for span in looked.row("quiet", view).strip] == [Status.RUNNING]
-
-
-def test_a_strip_of_a_run_to_which_nothing_happened_needs_the_fleets_memory_alone() -> None:
-    looked = Looked(paid=True)
-    looked.beats("quiet")
-    looked.passes()
-    began = looked.now
-    looked.after(300)
-    looked.beats("quiet")
-    looked.passes()
-    looked.asked()
-    row = looked.row("quiet")
-    assert not [name for name in looked.asked() if name.endswith("_watchdog.json")]
-    assert [(span.since, span.status) for span in row.strip] == [(began, Status.RUNNING)]
-
-
-def test_runs_come_and_go() -> None:
-    looked = Looked()
-    looked.beats("a", "b")
-    looked.passes()
-    looked.table.open()
-    before = {row.run_id: row for row in looked.table.view().rows}
-    looked.run("a").delete()
-    looked.beats("a-1", "c")
-    after = {row.run_id: row for row in looked.table.round().rows}
-    assert {run_id: row.recorded for run_id, row in after.items()} == {"a-1": False, "b": True, "c": False}
-    # A row to which nothing happens is the very same one, by which others see what changed.
-    assert after["b"] is before["b"]
 
 
 def test_a_fleet_in_parts_is_known_by_the_memories_of_its_parts() -> None:
@@ -165,12 +125,6 @@ def test_passes_that_have_stopped_are_overdue(mark: dict[str, Any], expected: tu
     looked.after(HOUR)
     watching = looked.table.open().watching
     assert (watching.interval_s, watching.overdue) == expected
-
-
-def test_an_empty_fleet_is_no_fault() -> None:
-    view = Looked().table.open()
-    assert (view.rows, view.fault, view.older, view.at is not None) == ((), None, 0, True)
-    assert isinstance(Looked().store, MemoryStore)
 
 
 def test_who_watches_single_runs_is_seen_where_no_passes_are_made() -> None:

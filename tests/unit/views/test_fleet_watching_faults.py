@@ -145,20 +145,6 @@ def test_a_store_that_stops_to_answer_is_not_asked_for_every_document(threads: i
     assert (view.fault, view.unread, {row.step for row in view.rows}) == (None, 0, {1})
 
 
-def test_a_run_that_is_deleted_between_the_listing_and_the_read_is_gone_at_the_next() -> None:
-    looked = looked_at()
-
-    def vanish(operation: str, key: str) -> None:
-        if operation == "read" and key.startswith("run-001/"):
-            looked.run("run-001").delete()
-
-    looked.store.before = vanish
-    view = looked.table.open()
-    assert (looked.row("run-001", view).status, view.fault, view.unread) == (Status.RUNNING, None, 0)
-    looked.store.heal()
-    assert len(looked.table.round().rows) == 2
-
-
 def test_time_that_runs_out_leaves_rows_that_say_so_and_the_rest_is_read_later() -> None:
     looked = looked_at(50, paid=True)
     view = looked.table.open(until=time.monotonic() - 1)
@@ -212,20 +198,6 @@ def test_many_threads_look_at_once_and_the_store_is_asked_once() -> None:
     assert looked.asked()["list"] == 1
 
 
-def test_a_store_that_goes_away_while_documents_are_read_is_no_fault_of_theirs() -> None:
-    looked = looked_at(40, paid=True)
-    looked.table.open()
-    looked.after(60)
-    looked.beats(*(f"run-{number:03}" for number in range(40)), step=2)
-    looked.table.round()
-    looked.store.before = failing("read", GONE)
-    view = looked.table.round()
-    assert view.fault is not None
-    assert {row.fault for row in view.rows} == {None}
-    looked.store.heal()
-    assert {row.step for row in settle(looked.table).rows} == {2}
-
-
 def test_a_long_listing_shows_what_it_has_come_to() -> None:
     looked = Looked()
     looked.beats(*(f"run-{number:04}" for number in range(360)))
@@ -248,13 +220,3 @@ def test_whoever_only_wants_to_see_does_not_wait_for_what_is_being_taken_in() ->
         thread.start()
         thread.join(LIMIT_S)
     assert seen == [before]
-
-
-def test_threads_end_with_the_look() -> None:
-    looked = looked_at(60, paid=True)
-    names: set[str] = set()
-    looked.store.before = lambda _operation, _key: names.add(threading.current_thread().name)
-    looked.fresh(threads=8).open()
-    ours = {name for name in names if name.startswith("lastbeat-look")}
-    assert 1 <= len(ours) <= 8
-    assert not ours & {thread.name for thread in threading.enumerate()}

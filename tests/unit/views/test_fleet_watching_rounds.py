@@ -5,7 +5,6 @@ import json
 import pytest
 
 from lastbeat.model.status import Status
-from lastbeat.views.watching import READS_A_PAGE
 from support.fleet_views import HOUR, Looked, settle
 
 
@@ -41,19 +40,6 @@ def test_ten_thousand_runs_of_past_months_cost_the_listing_alone(memory: str) ->
     assert {name.partition("/")[0] for name in asked} == {"list", "_watchdog", "lives"}
 
 
-def test_since_when_runs_are_asked_for_is_what_people_choose() -> None:
-    looked = Looked()
-    looked.beats("week-ago")
-    looked.run("week-ago").complete()
-    looked.passes()
-    looked.after(7 * 86400)
-    looked.beats("now")
-    looked.passes()
-    assert [row.run_id for row in looked.fresh(since_s=8 * 86400).open().rows] == ["now", "week-ago"]
-    narrow = looked.fresh(since_s=1.0).open()
-    assert ([row.run_id for row in narrow.rows], narrow.older) == (["now"], 1)
-
-
 def test_a_run_that_fell_silent_long_ago_and_was_never_given_up_is_shown() -> None:
     looked = Looked(paid=True)
     looked.beats("forgotten")
@@ -79,24 +65,6 @@ def test_only_the_record_tells_that_an_old_run_is_over_and_it_is_read_once() -> 
     assert not [name for name in looked.asked() if name.startswith("by-log/")]
     looked.beats("by-log")
     assert looked.row("by-log").status is Status.FAILED
-
-
-def test_rounds_list_and_read_in_turn_a_few_documents_for_each_page_of_a_listing() -> None:
-    looked = Looked(paid=True)
-    looked.beats(*runs(80))
-    looked.passes()
-    looked.table.open()
-    looked.asked()
-    kinds = []
-    for step in range(2, 10):
-        looked.after(60)
-        looked.beats(*runs(80), step=step)
-        looked.table.round()
-        asked = looked.asked()
-        pages = max(1, -(-len(looked.store.held) // 1000))
-        assert asked == {"list": pages} or 0 < sum(asked.values()) <= READS_A_PAGE * pages
-        kinds.append("list" if "list" in asked else "read")
-    assert kinds == ["list", "read"] * 4
 
 
 def test_what_people_see_right_now_is_read_first_and_nobody_is_forgotten() -> None:
@@ -129,13 +97,3 @@ def test_a_change_that_needs_people_is_seen_within_two_rounds_whatever_else_wait
     looked.table.round()
     view = looked.table.round()
     assert (view.rows[0].run_id, view.rows[0].status) == ("run-0050", Status.FAILED)
-
-
-def test_in_a_directory_each_round_sees_everything() -> None:
-    looked = Looked()
-    looked.beats(*runs(50))
-    looked.passes()
-    looked.table.open()
-    looked.after(60)
-    looked.beats(*runs(50), step=7)
-    assert {row.step for row in looked.table.round().rows} == {7}

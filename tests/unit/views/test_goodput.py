@@ -1,13 +1,10 @@
 """What a look at a run, and at a fleet, tells of its time; and what it costs."""
 
-import json
-
 import pytest
 
 from lastbeat.model.timesheet import TimeUse
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.goodput import fleet_goodput
-from lastbeat.views.run_document import run_document
 from support.looked import view_of
 from support.there import there
 from support.world import RUN, World
@@ -53,16 +50,6 @@ def test_a_failure_that_no_pass_has_seen_yet_goes_on_unnoticed() -> None:
     world.store.pass_time(3600)
     found = there(view_of(world).goodput)
     assert found.spent[TimeUse.UNNOTICED] == pytest.approx(3600)
-
-
-def test_what_nothing_is_known_of_is_null_for_programs() -> None:
-    world = World()
-    world.put("metadata.json", "{}")
-    document = run_document(view_of(world))
-    found = document["goodput"]
-    assert isinstance(found, dict)
-    assert (found["ettr"], found["spent_s"]["productive"], found["lost_steps"]) == (None, None, None)
-    json.dumps(document)
 
 
 def test_a_fleet_costs_a_read_for_a_run_that_is_over_and_two_for_one_that_lives() -> None:

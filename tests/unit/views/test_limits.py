@@ -9,7 +9,6 @@ from lastbeat.model.limits import LIMITS
 from lastbeat.model.policy import Policy
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
-from lastbeat.watch.record.limits import FleetLimits
 from support.fleet_views import Looked
 from support.there import there
 from support.world import RUN, World
@@ -115,25 +114,3 @@ def test_a_page_that_stays_open_reads_limits_when_they_change() -> None:
     for _ in range(4):
         looked.table.round()
     assert looked.asked()[LIMITS] == 1
-
-
-def test_a_fleet_without_limits_pays_nothing_for_them() -> None:
-    looked = Looked(paid=True)
-    looked.beats("m-1")
-    looked.passes()
-    looked.asked()
-    looked.table.open()
-    assert looked.asked()[LIMITS] == 0
-
-
-def test_a_run_beside_its_fleet_asks_nothing_more() -> None:
-    looked = Looked(paid=True)
-    looked.beats("m-1")
-    looked.passes()
-    limit(looked.store, {"runs": "m-*", "stale_minutes": 60})
-    limits = FleetLimits(looked.store)
-    looked.fresh(limits=limits).open()
-    looked.asked()
-    view = there(RunWatch(looked.store, looked.policy, "m-1", limits=limits).look())
-    assert view.stale_s == 3600
-    assert looked.asked()[LIMITS] == 0

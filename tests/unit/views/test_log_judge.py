@@ -1,7 +1,6 @@
 """Runs that no pass has recorded: the fleet's table shows what the view of each run shows, within limits."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,14 +132,6 @@ def test_the_next_command_does_not_read_the_same_logs_again() -> None:
     assert facts(again) == facts(first)
 
 
-def test_a_log_that_was_written_since_is_read_again() -> None:
-    looked, state = Looked(), MemoryStore()
-    silent(looked.run("a"), STEPS)
-    assert looked.row("a", watch(looked, state).open()).cause is None
-    looked.run("a").put(LOG, STEPS + NCCL, age_s=HOUR - 1)
-    assert looked.row("a", watch(looked, state).open()).cause == "nccl_timeout"
-
-
 KEPT: list[Any] = [
     pytest.param(b"[]", id="something else"),
     pytest.param(b'{"stamp": "1 0.0 default", "runs": []}', id="what another version found"),
@@ -156,15 +147,6 @@ def test_what_cannot_be_used_in_the_state_directory_counts_for_nothing(body: byt
     for key in list(state.held):
         state.write(key, body)
     assert facts(looked.row("a", watch(looked, state).open())) == facts(first)
-
-
-def test_other_catalogues_find_other_causes() -> None:
-    looked, state = Looked(), MemoryStore()
-    silent(looked.run("a"))
-    watch(looked, state).open()
-    looked.asked()
-    watch(looked, state, catalogue=replace(LogSettings(), stamp="mine")).open()
-    assert looked.asked()[f"a/{LOG}"]
 
 
 def test_a_state_directory_that_cannot_be_used_costs_nothing_but_reading_again() -> None:
@@ -186,15 +168,6 @@ def test_a_run_whose_documents_cannot_be_had_for_that_is_asked_again_later() -> 
     looked.store.before = lambda operation, key: None
     looked.after(AGAIN_S)
     assert looked.row("a", watching.round()).cause == "nccl_timeout"
-
-
-def test_a_look_reads_each_heartbeat_once() -> None:
-    looked = Looked()
-    silent(looked.run("a"))
-    looked.asked()
-    assert looked.row("a", watch(looked).open()).cause == "nccl_timeout"
-    asked = looked.asked()
-    assert (asked["a/metadata.json"], asked["a/progress.json"]) == (1, 1)
 
 
 def test_a_run_that_goes_on_writing_is_read_once_a_minute() -> None:

@@ -1,7 +1,7 @@
 """The last hours of a node, as a document tells them to the page: what is not a history is none."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -54,7 +54,3 @@ NONE: list[Any] = [
 @pytest.mark.parametrize("health", NONE)
 def test_what_is_no_history(health: object) -> None:
     assert curves(health) is None
-
-
-def test_a_time_that_cannot_be_this_runs() -> None:
-    assert curves(history(), START + timedelta(days=3700)) is None

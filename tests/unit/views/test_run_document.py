@@ -150,11 +150,6 @@ def test_any_parser_of_json_can_read_it() -> None:
     assert json.loads(text)["notes"] == ["\ufffd"]
 
 
-def test_when_it_was_made_is_told_beside_as_of_when_it_is() -> None:
-    document = run_document(EMPTY, START + timedelta(hours=1))
-    assert (document["at"], document["made_at"]) == (AT, "2026-01-01T13:00:00Z")
-
-
 _TIMES = st.floats(0, 86400).map(lambda seconds: START + timedelta(seconds=seconds))
 
 
@@ -179,10 +174,3 @@ def test_a_failure_that_was_seen_before_names_the_run_and_what_became_of_it() ->
         "aftermath": "went_on",
         "text": "same as run run-0 on 1 Jan (3 runs so far), which went on after a restart",
     }
-
-
-def test_a_second_cause_comes_with_its_own_advice() -> None:
-    told: Any = run_document(FULL)["explained"]
-    second = told["second"]
-    assert (second["error_type"], second["evidence"]["line"], second["hint"]) == ("cancelled", 4, "ask")
-    assert second["restart"] == "from the last checkpoint, it may get past this."

@@ -84,10 +84,6 @@ def test_in_a_large_log_it_is_found_from_a_few_windows(text: str, line: int) -> 
     assert len(text) > 3 * WINDOW_BYTES
 
 
-def test_a_number_that_nobody_counted_to_is_not_told() -> None:
-    assert look(f"{PAD}{PAD}{PAD}{LINE}\n", 180_001).first_line is None
-
-
 @pytest.mark.parametrize(
     ("text", "note"),
     [

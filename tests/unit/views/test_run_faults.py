@@ -12,7 +12,6 @@ from lastbeat.stores.port import UnreachableError
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
 from lastbeat.watch.observe.log_observer import LogSettings
-from support.channel import ListChannel
 from support.closed import closed
 from support.looked import LOG, STEPS, failed, refuse, view_of
 from support.there import there
@@ -137,35 +136,6 @@ def test_secrets_are_masked_wherever_training_may_have_printed_them() -> None:
     told = json.dumps(run_document(view))
     assert secret not in told
     assert "hf_abc" not in told
-
-
-def test_however_much_a_record_lists_what_is_shown_of_it_is_bounded() -> None:
-    world = World()
-    world.channel = ListChannel("slack:5f0c9a1e")
-    world.both(5)
-    world.error("boom")
-    world.look()
-    record = json.loads(world.store.held[f"{RUN}/_watchdog.json"].body)
-    record["conditions"] = {f"condition {number}": "odd" for number in range(2000)}
-    record["outbox"] = [{**record["outbox"][0], "number": number} for number in range(2000)]
-    world.put("_watchdog.json", json.dumps(record))
-    view = view_of(world)
-    assert len(view.conditions) == 20
-    assert [alert.number for alert in view.alerts] == list(range(1950, 2000)), "the latest"
-
-
-def test_what_is_wrong_with_a_record_is_told_without_secrets_and_in_short() -> None:
-    world = World()
-    world.both(5)
-    world.look()
-    record = json.loads(world.store.held[f"{RUN}/_watchdog.json"].body)
-    record["status"] = "hf_abcdefghijklmnopqrstuvwx hunter2 " + "x" * 100_000
-    world.put("_watchdog.json", json.dumps(record))
-    view = view_of(world, mask=lambda text: text.replace("hunter2", "***"))
-    assert any("damaged" in note for note in view.notes)
-    told = json.dumps(run_document(view))
-    assert not [secret for secret in ("hf_abc", "hunter2") if secret in told]
-    assert len(told) < 40_000
 
 
 def test_what_a_terminal_would_interpret_reaches_nobody() -> None:

@@ -109,11 +109,6 @@ def test_an_alert_that_waits_for_one_channel_waits_though_another_took_it() -> N
     assert alerts(record, Safe())[0].error == "503"
 
 
-def test_an_error_that_has_been_made_good_is_not_told() -> None:
-    record = Record("r", outbox=(alert(slack_1=Delivery(2, sent_at=START, last_error="503")),))
-    assert alerts(record, Safe())[0].error is None
-
-
 def log(body: bytes, *, of: int | None = None) -> Blob:
     return Blob(body, len(body) if of is None else of, START, "v")
 
@@ -139,11 +134,6 @@ def log(body: bytes, *, of: int | None = None) -> Blob:
 def test_the_end_of_a_log(blob: Blob, most: int, lines: tuple[str, ...], first: int | None) -> None:
     found = tail("logs/a.log", blob, most, Safe())
     assert (found.lines, found.first_line) == (lines, first)
-
-
-def test_that_there_is_more_than_was_read_is_said_where_people_asked_for_more() -> None:
-    assert tail("logs/a.log", log(b"x" * 2048, of=9000), 5, Safe()).note == "only the last 2 KB were read"
-    assert tail("logs/a.log", log(b"a\nb\nc\n", of=9000), 2, Safe()).note is None
 
 
 @given(st.binary(max_size=200), st.booleans())

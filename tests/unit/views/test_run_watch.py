@@ -22,24 +22,6 @@ def test_a_run_that_is_not_there_is_none() -> None:
     assert RunWatch(world.store, world.policy, RUN).look() is None
 
 
-def test_a_heartbeat_is_decoded_once_each_time_that_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded: list[str] = []
-    loads = json.loads
-    monkeypatch.setattr(json, "loads", lambda text: (decoded.append(text), loads(text))[1])
-    world = World()
-    world.both(100)
-    watch = RunWatch(world.store, world.policy, RUN)
-    for expected in (2, 0):
-        decoded.clear()
-        assert watch.look() is not None
-        assert len(decoded) == expected
-    world.after(60)
-    world.both(160)
-    decoded.clear()
-    assert watch.look() is not None
-    assert len(decoded) == len(set(decoded)) == 2
-
-
 def test_a_spike_of_the_loss_that_came_back_is_a_note_and_no_alert() -> None:
     world = World()
     losses = [2.0, 2.01] * 40 + [5.0] + [2.0, 2.01] * 10
@@ -49,12 +31,6 @@ def test_a_spike_of_the_loss_that_came_back_is_a_note_and_no_alert() -> None:
     world.look()
     assert "The loss jumped from 2.005 to 5 at step 800 and came back within 10 steps." in view_of(world).notes
     assert world.channel.events == []
-
-
-def test_checkpoints_alone_make_no_run() -> None:
-    world = World()
-    world.put("checkpoints/1.pt", "weights")
-    assert RunWatch(world.store, world.policy, RUN).look() is None
 
 
 def test_a_failed_run_is_shown_with_its_cause_the_lines_around_it_and_what_people_were_told() -> None:
@@ -153,12 +129,6 @@ def test_a_run_that_nobody_recorded_is_judged_by_one_look_and_said_to_be() -> No
     assert (view.history, view.alerts) == ((), ())
 
 
-def test_of_a_program_that_was_never_changed_the_log_alone_tells_that_it_lives() -> None:
-    world = World()
-    world.put(LOG, STEPS)
-    assert view_of(world).row.status is Status.RUNNING
-
-
 def test_alerts_that_wait_are_told_apart_from_those_that_went_out() -> None:
     world = World()
     world.channel = ListChannel("slack:5f0c9a1e")
@@ -180,17 +150,6 @@ def test_stacks_of_an_earlier_attempt_do_not_say_where_this_one_hangs() -> None:
     world.after(3600)
     world.beat(start_time=world.instance_now.isoformat(), attempt=2)
     assert view_of(world).stacks is None
-
-
-def test_progress_of_an_earlier_attempt_does_not_count_and_that_is_said() -> None:
-    world = World()
-    world.progress(900, recent=[[world.now.timestamp(), 900, 1.0]])
-    world.after(3600)
-    world.beat(start_time=world.instance_now.isoformat(), attempt=2)
-    world.look()
-    view = view_of(world)
-    assert (view.row.step, view.points) == (None, ())
-    assert any("progress.json" in note for note in view.notes)
 
 
 def test_progress_from_right_before_a_restart_does_not_count_anywhere() -> None:

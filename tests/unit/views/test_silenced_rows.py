@@ -4,10 +4,8 @@ from datetime import timedelta
 
 from lastbeat.model.silence import SILENCES, Silence
 from lastbeat.views.documents import fleet_document
-from lastbeat.views.one_run import RunWatch
 from lastbeat.watch.record.silences import Silences
 from support.fleet_views import HOUR, Looked
-from support.there import there
 
 
 def silence(looked: Looked, runs: str, hours: float = 2.0, why: str = "node repair") -> None:
@@ -55,22 +53,3 @@ def test_a_document_that_is_damaged_hides_no_run() -> None:
     looked.beats("a")
     looked.store.put_text(SILENCES, "{")
     assert [(row.run_id, row.silence) for row in looked.table.open().rows] == [("a", None)]
-
-
-def test_what_it_says_is_masked_and_harmless() -> None:
-    looked = Looked()
-    looked.beats("a")
-    silence(looked, "a", why="hunter2 \x1b[31m moved")
-    watch = looked.fresh(mask=lambda text: text.replace("hunter2", "***"))
-    held = there(looked.row("a", watch.open()).silence)
-    assert held.why == "*** moved"
-
-
-def test_one_run_in_depth_says_so_too() -> None:
-    looked = Looked()
-    looked.beats("a")
-    watch = RunWatch(looked.store, looked.policy, "a")
-    silence(looked, "a")
-    view = there(watch.look())
-    assert view.row.silence is not None
-    assert view.row.silence.why == "node repair"

@@ -101,19 +101,6 @@ def test_a_step_that_is_rewritten_without_points_is_as_old_as_watchers_know() ->
         assert (row.stands_still, row.eta_s) == (True, None)
 
 
-def test_the_next_attempt_goes_on_at_the_step_of_the_last_one() -> None:
-    looked = Looked(policy=Policy(stale_s=9 * HOUR))
-    looked.run(RUN).beat(start_time=looked.now.isoformat(), attempt=1)
-    looked.run(RUN).progress(7)
-    looked.passes()
-    looked.after(3 * HOUR)
-    looked.run(RUN).beat(start_time=looked.now.isoformat(), attempt=2)
-    looked.run(RUN).progress(7)
-    assert not any(row.stands_still for row in rows(looked))
-    looked.passes()
-    assert not any(row.stands_still for row in rows(looked))
-
-
 def test_a_look_that_goes_on_sees_it_come_to_a_stand() -> None:
     looked = Looked()
     trained(looked, [(ago_s - HOUR + MINUTE, step) for ago_s, step in STEADY])
@@ -161,18 +148,6 @@ def test_the_time_before_a_watcher_is_kept_apart(skew_s: float) -> None:
     for row in rows(looked):
         assert (row.since, row.watched_since) == (began, seen)
         assert [(span.since, span.status) for span in row.strip] == [(began, Status.RUNNING)]
-
-
-def test_a_failure_that_was_found_late_was_not_watched() -> None:
-    looked = Looked()
-    looked.beats(RUN)
-    failed = looked.now
-    looked.run(RUN).error()
-    looked.after(5 * HOUR)
-    looked.passes()
-    for row in rows(looked):
-        assert (row.since, row.watched_since) == (failed, looked.now)
-        assert [(span.since, span.status) for span in row.strip] == [(failed, Status.FAILED)]
 
 
 @pytest.mark.parametrize(

@@ -110,17 +110,3 @@ def test_a_row_of_the_fleet_has_the_job_in_short(act: "object", text: str) -> No
     assert row.job is not None
     assert row.job.text == text
     assert row.job == view_of(scene).row.job
-
-
-def test_a_job_that_was_never_started_and_a_run_that_nobody_supervises() -> None:
-    scene = SupervisedScene()
-    scene.begin()
-    (row,) = FleetWatch(scene.store, Policy()).open().rows
-    assert row.job is not None
-    assert (row.job.id, row.job.waits, row.job.text) == (None, True, "starts")
-    bare = SupervisedScene()
-    bare.store.put_text(f"{RUN}/metadata.json", "{}")
-    bare.watch(supervises=False).tick()
-    (row,) = FleetWatch(bare.store, Policy()).open().rows
-    assert row.job is None
-    assert view_of(bare).job is None

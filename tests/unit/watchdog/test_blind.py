@@ -88,18 +88,6 @@ def test_blindness_is_told_once_and_so_is_its_end(restarted: bool) -> None:
     assert not [key for key in world.state.held if key.startswith("blind/")], "nothing is left behind"
 
 
-def test_a_short_blindness_is_nobodys_business() -> None:
-    world = running_world()
-    for _ in range(5):
-        fail(world, UnreachableError("no answer"))
-        world.after(9 * MINUTE)
-        world.look()
-        fail(world, None)
-        world.both(2)
-        assert world.look().status is Status.RUNNING
-    assert world.channel.events == []
-
-
 def test_the_news_of_blindness_waits_for_a_channel_that_is_down_with_the_network() -> None:
     world = running_world()
     fail(world, UnreachableError("network is unreachable"))

@@ -66,19 +66,6 @@ def test_retry_after_is_obeyed_by_every_alert_of_the_channel() -> None:
     assert world.channel.events == ["SUCCEEDED", "FAILED"]
 
 
-def test_a_refusal_is_final_and_shown() -> None:
-    world = World()
-    world.channel.fault = refusing
-    world.error("boom")
-    first = world.look()
-    assert (first.pending, first.delivered) == (0, 0)
-    world.channel.fault = lambda _message: None
-    world.after(3600)
-    later = world.look()
-    assert world.channel.events == []
-    assert later.failures == ("alert 1 (FAILED) was refused by list: 404 no_service",)
-
-
 @pytest.mark.parametrize("fault", [down, refusing])
 def test_one_channel_that_fails_holds_up_none(fault: object) -> None:
     world = TwoChannels()
@@ -101,20 +88,6 @@ def test_a_channel_that_breaks_in_an_unforeseen_way_is_one_that_is_down() -> Non
     assert outcome.failures == ("alert 1 (FAILED) waits for list: the channel broke: ZeroDivisionError",)
 
 
-def test_a_channel_added_later_gets_todays_news_and_not_last_weeks() -> None:
-    world = World()
-    world.complete()
-    world.look()
-    world.after(3600)
-    world.channel = ListChannel("new:1")
-    world.look()
-    assert world.channel.events == ["SUCCEEDED"]
-    world.after(25 * 3600)
-    world.channel = ListChannel("newer:1")
-    assert world.look().pending == 0
-    assert world.channel.events == []
-
-
 def test_a_full_outbox_gives_up_its_oldest_and_says_so() -> None:
     world = World()
     world.channel.fault = down
@@ -133,19 +106,6 @@ def test_a_full_outbox_gives_up_its_oldest_and_says_so() -> None:
     assert outcome.record is not None
     assert outcome.record.dropped == outcome.record.alerts - 50
     assert "earlier alerts were given up" in world.channel.sent[-1].notes[0]
-
-
-def test_a_dry_run_shows_the_alert_and_does_nothing() -> None:
-    world = World()
-    world.error("CUDA out of memory")
-    world.watch = world.fresh_watch(dry_run=True)
-    outcome = world.watch.tick()
-    assert [message.event.value for message in outcome.alerts] == ["FAILED"]
-    assert outcome.status.value == "FAILED"
-    assert world.record_writes() == 0
-    assert world.state.held == {}
-    assert world.channel.events == []
-    assert world.look().alerts == outcome.alerts
 
 
 def test_channels_that_hang_take_no_longer_together_than_one() -> None:

@@ -108,27 +108,6 @@ def test_a_claim_that_arrives_when_nobody_waits_for_it_any_more_delays_the_alert
     assert world.channel.events == ["FAILED"]
 
 
-def test_a_look_that_is_older_than_the_record_decides_nothing() -> None:
-    """The other watcher saw the heartbeats return when this one had read them, but not the record yet."""
-    world = World()
-    world.both(1)
-    world.look()
-    world.after(700)
-    world.look()
-    other, slow = world.fresh_watch(), False
-
-    def meanwhile(operation: str, key: str) -> None:
-        nonlocal slow
-        if operation == "read" and key.endswith("progress.json") and not slow:
-            slow = True
-            world.both(2)
-            other.tick()
-
-    world.store.after = meanwhile
-    assert world.look().status.value == "RUNNING"
-    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
-
-
 def test_a_store_that_ignores_conditions_is_found_out_and_still_watched() -> None:
     world = World(Policy())
     honest = world.store.write

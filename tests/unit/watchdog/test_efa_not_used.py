@@ -98,27 +98,6 @@ def test_no_other_run_has_it(text: str, cold: bool) -> None:
 
 
 @pytest.mark.parametrize("cold", [False, True], ids=["with a cache", "by the record alone"])
-def test_it_is_over_when_training_begins_again_with_efa(cold: bool) -> None:
-    run = Training(cold=cold).says(ASKED + SOCKETS)
-    assert "efa_fallback" in run.raised()
-    run.says(EFA)
-    assert run.raised() == {}
-    run.says(SOCKETS)
-    assert "efa_fallback" in run.raised()
-
-
-def test_a_new_attempt_is_judged_by_its_own_log() -> None:
-    run = Training()
-    run.beats = {"attempt": 1}
-    run.says(ASKED + SOCKETS, "first.log")
-    assert "efa_fallback" in run.raised()
-    run.beats = {"attempt": 2}
-    assert run.raised() == {}
-    run.says(EFA, "second.log")
-    assert run.raised() == {}
-
-
-@pytest.mark.parametrize("cold", [False, True], ids=["with a cache", "by the record alone"])
 @pytest.mark.parametrize(("then", "told"), [(EFA, 1), (SOCKETS, 2)], ids=["with EFA", "without it again"])
 def test_a_new_attempt_in_the_same_log_is_not_judged_by_the_lines_of_the_last_one(
     then: str, told: int, cold: bool
@@ -134,11 +113,6 @@ def test_a_new_attempt_in_the_same_log_is_not_judged_by_the_lines_of_the_last_on
     run.says(ASKED + then)
     assert ("efa_fallback" in run.raised()) == (then == SOCKETS)
     assert sum("efa_fallback" in each.conditions for each in run.world.channel.sent) == told
-
-
-def test_what_one_rank_says_of_efa_and_another_of_sockets_belongs_together() -> None:
-    run = Training().says(ASKED, "launcher.out").says(SOCKETS, "rank0.log").says(SOCKETS, "rank1.log")
-    assert "rank1.log" in run.raised()["efa_fallback"]
 
 
 def test_the_log_that_was_written_last_counts() -> None:

@@ -69,14 +69,6 @@ def test_the_run_s_own_outranks_them() -> None:
     assert (outcome.record.exceeded.source, outcome.record.exceeded.limit_s) == ("its own", 300.0)
 
 
-def test_time_to_begin() -> None:
-    world = LimitedWorld()
-    world.limit(start_minutes=15)
-    assert world.look().status.value == "RUNNING"
-    world.after(15 * MINUTE + 1)
-    assert world.look().status.value == "TIMED_OUT"
-
-
 def damaged(world: LimitedWorld) -> None:
     world.store.put_text(LIMITS, '{"schema": 1, "limits": [{"runs": "mistral-*", "stale_minutes": "60"}]}')
 
@@ -108,39 +100,12 @@ def test_no_limit_decides_where_they_cannot_be_read(broken: Break) -> None:
 
 
 @breaks
-def test_nor_does_it_raise_a_condition_or_end_one(broken: Break) -> None:
-    world = silent(0, Policy(stale_s=5 * MINUTE, stall_s=5 * MINUTE))
-    world.after(6 * MINUTE)
-    world.beat()
-    broken(world)
-    outcome = world.look()
-    assert (outcome.status.value, dict(outcome.conditions)) == ("RUNNING", {})
-    assert any("The fleet's limits cannot be read" in note for note in outcome.notes)
-    world.store.heal()
-    world.store.closed.clear()
-    world.store.held.pop(LIMITS, None)
-    assert set(world.look().conditions) == {"progress_stale", "stalled"}
-    broken(world)
-    assert set(world.look().conditions) == {"progress_stale", "stalled"}
-
-
-@breaks
 def test_what_no_limit_decides_is_told_all_the_same(broken: Break) -> None:
     world = silent(60)
     broken(world)
     world.error("RuntimeError: CUDA out of memory")
     assert world.look().status.value == "FAILED"
     assert world.channel.events == ["FAILED"]
-
-
-@breaks
-def test_its_own_limit_still_decides(broken: Break) -> None:
-    world = LimitedWorld()
-    world.beat(stale_minutes=5)
-    world.look()
-    broken(world)
-    world.after(5 * MINUTE + 1)
-    assert world.look().status.value == "TIMED_OUT"
 
 
 def test_while_the_store_does_not_give_them_a_watcher_goes_by_what_it_read() -> None:
@@ -152,13 +117,6 @@ def test_while_the_store_does_not_give_them_a_watcher_goes_by_what_it_read() -> 
     outcome = world.look(restarted=False)
     assert outcome.status.value == "TIMED_OUT"
     assert any("still hold" in note for note in outcome.notes)
-
-
-def test_where_the_document_is_broken_it_does_not() -> None:
-    world = silent(0, stale_minutes=5)
-    damaged(world)
-    world.after(20 * MINUTE)
-    assert world.look(restarted=False).status.value == "UNKNOWN"
 
 
 @breaks

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -147,15 +146,6 @@ def test_dumps_that_come_after_the_alert_are_in_what_show_says(world: World, bef
     assert not world.look().alerts
 
 
-def test_dumps_of_an_earlier_attempt_do_not_count(world: World) -> None:
-    put_dumps(world, age_s=7200)
-    world.beat(start_time=datetime.fromtimestamp(world.now.timestamp() - 60, timezone.utc).isoformat(), world_size=8)
-    world.look()
-    world.error("RuntimeError: something")
-    (alert,) = world.look().alerts
-    assert there(alert.evidence).file == "_error"
-
-
 def test_a_store_that_does_not_list_them_delays_no_alert(world: World) -> None:
     begin(world)
     put_dumps(world)
@@ -173,22 +163,6 @@ def test_a_dump_that_runs_code_is_left_out_and_the_others_count(world: World) ->
     world.error(ERROR)
     (alert,) = world.look().alerts
     assert there(alert.evidence).rank == 5
-
-
-def test_what_dumps_say_is_made_harmless(world: World) -> None:
-    begin(world)
-    evil = {
-        rank: [replace(step, name="x\x1b[31m<!channel> ghp_" + "a" * 36) for step in steps]
-        for rank, steps in STUCK.items()
-    }
-    for rank, made in run(evil, EIGHT).items():
-        world.put(f"flight/rank_{rank}", pickled(dump(made, EIGHT, rank)))
-    world.error(ERROR)
-    (alert,) = world.look().alerts
-    said = f"{there(alert.evidence).text} {alert.ranks} {alert.action}"
-    assert "\x1b" not in said
-    assert "ghp_aaaa" not in said
-    assert "<!channel>" not in json.dumps(payload(alert))
 
 
 def test_dumps_beside_logs_on_this_machine_count(world: World, tmp_path: Path) -> None:

@@ -80,15 +80,6 @@ def test_no_time_out_comes_of_a_log_that_cannot_be_looked_at(folder: Path, patte
     assert world.channel.events == ["BLIND", "SIGHTED"], "people are told who is blind, and nothing of the run"
 
 
-def test_a_run_that_was_never_seen_is_unknown_and_nothing_is_recorded(folder: Path) -> None:
-    world = LocalWorld(folder)
-    world.write(steps(10))
-    with closed(folder):
-        outcome = world.look()
-    assert (outcome.status.value, outcome.record) == ("UNKNOWN", None)
-    assert world.record_writes() == 0
-
-
 def test_a_log_that_stood_still_meanwhile_times_out_when_that_is_seen(folder: Path) -> None:
     world = LocalWorld(folder)
     world.write(steps(10))
@@ -166,24 +157,3 @@ def test_an_empty_log_gets_the_stale_limit(folder: Path, stored: bool) -> None:
     assert set(world.watched(9)) == {"RUNNING"}
     assert world.watched(3)[-1] == "TIMED_OUT"
     assert world.channel.events == ["TIMED_OUT"]
-
-
-def test_where_there_is_nothing_at_all_nothing_is_waited_for(folder: Path) -> None:
-    world = LocalWorld(folder)
-    outcome = world.look()
-    assert (outcome.status.value, outcome.reason) == ("TIMED_OUT", "No heartbeat files found")
-    assert "No log file is called" in " ".join(outcome.notes)
-
-
-def test_an_old_empty_log_is_no_life(folder: Path) -> None:
-    world = LocalWorld(folder)
-    world.write("")
-    world.after(3 * 3600.0)
-    assert world.look().status.value == "TIMED_OUT"
-
-
-def test_who_allows_time_to_start_allows_it_to_an_empty_log_too(folder: Path) -> None:
-    world = LocalWorld(folder, policy=Policy(start_grace_s=30 * MINUTE))
-    world.write("")
-    assert set(world.watched(29)) == {"RUNNING"}
-    assert world.watched(3)[-1] == "TIMED_OUT"

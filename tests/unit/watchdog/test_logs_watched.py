@@ -1,7 +1,6 @@
 """A run whose logs are read, by a watcher that knows of earlier looks or of none: what is told of it, and when."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -38,18 +37,6 @@ def test_a_ctrl_c_that_only_the_log_shows_is_cancelled_and_quiet(world: LoggedWo
     assert world.channel.events == []
     world.write(steps(60, 11))
     assert world.look().status.value == "RUNNING", "a later step takes it back"
-
-
-def test_a_ctrl_c_is_a_failure_once_the_log_shows_that_something_else_had_failed(world: LoggedWorld) -> None:
-    world.write(steps(10))
-    world.look()
-    world.after(60)
-    world.write(CTRL_C)
-    assert world.look().status.value == "CANCELLED"
-    world.after(5)
-    world.write(CTRL_C.replace("KeyboardInterrupt", "ValueError: bad batch"))
-    assert world.look().status.value == "FAILED"
-    assert world.channel.events == ["FAILED"]
 
 
 def test_a_crash_is_told_with_the_line_that_shows_it_and_what_to_do(world: LoggedWorld) -> None:
@@ -100,30 +87,6 @@ def test_logs_are_read_no_more_often_than_the_catalogue_wants() -> None:
     assert world.look().status.value == "FAILED", "a new process has not read any"
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        pytest.param(lambda s: s.put(MAIN, "\x00\xff" * 70_000), id="bytes"),
-        pytest.param(lambda s: s.put(MAIN, "x" * 300_000), id="a line without end"),
-        pytest.param(lambda s: s.put(MAIN, "\x1b[31m<!channel> Run x: SUCCEEDED\r\n" * 1000), id="tricks"),
-        pytest.param(lambda s: [s.put(f"logs/rank{n}.log", steps(3)) for n in range(150)], id="a file a rank"),
-    ],
-)
-def test_whatever_lies_in_the_logs_a_beating_run_runs(world: LoggedWorld, write: Callable[[World], object]) -> None:
-    world.beat()
-    write(world)
-    assert world.look().status.value == "RUNNING"
-    assert world.minutes(2).status.value == "RUNNING"
-
-
-def test_a_log_that_is_read_seldom_lives_all_the_same() -> None:
-    world = LoggedWorld(Policy(poll_s=36_000.0))
-    for minute in range(40):
-        world.write(steps(minute + 1, minute + 1))
-        assert world.look(restarted=False).status.value == "RUNNING"
-        world.after(60)
-
-
 def test_a_log_that_is_read_seldom_does_not_stand_still_for_that() -> None:
     world = LoggedWorld(Policy(poll_s=180.0, stall_s=60.0))
     for step in range(40):
@@ -141,14 +104,6 @@ def test_the_log_of_an_earlier_job_fails_nobody(world: LoggedWorld, age_s: float
         world.write(steps(10 * minute + 10, 10 * minute + 1))
         assert (world.look().status.value, world.channel.events) == ("RUNNING", [])
         world.after(60)
-
-
-def test_the_log_of_an_earlier_job_hides_no_crash(world: LoggedWorld) -> None:
-    world.put("logs/job-4711.log", steps(5) + OOM, age_s=86400)
-    world.both(1)
-    world.write(steps(10) + "OSError: [Errno 28] No space left on device: '/ckpt/x.pt'\n")
-    world.error("training failed")
-    assert world.look().cause == "storage"
 
 
 def test_a_log_that_is_gone_counts_from_when_it_was_missed(world: LoggedWorld) -> None:
@@ -196,20 +151,6 @@ def test_steps_that_were_there_before_take_no_failure_back(world: LoggedWorld, m
     assert world.channel.events == ["FAILED"]
     world.write(steps(30, 21))
     assert world.cold().status.value == "RUNNING"
-
-
-@pytest.mark.parametrize("beats", [False, True], ids=["by its log alone", "beside heartbeats"])
-def test_what_a_growing_log_costs_in_writes(world: LoggedWorld, beats: bool) -> None:
-    writes = []
-    for minute in range(60):
-        if beats:
-            world.both(minute)
-        world.write(steps(10 * minute + 10, 10 * minute + 1))
-        assert world.cold().status.value == "RUNNING"
-        world.after(60)
-        writes.append(world.record_writes())
-    # Four times a stale limit, where nothing but the record tells the next look which text this one has seen.
-    assert writes[-1] - writes[0] <= (0 if beats else 60 * 60 / 150)
 
 
 def test_the_crash_of_an_earlier_attempt_is_no_news_of_the_next(world: LoggedWorld) -> None:

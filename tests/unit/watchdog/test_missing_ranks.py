@@ -72,17 +72,6 @@ def test_the_alert_names_it_and_shows_its_log(world: World) -> None:
     assert GENERAL not in text
 
 
-def test_where_another_rank_hangs_is_not_shown_for_it(world: World) -> None:
-    world.beat(world_size=8, beat_seconds=30.0)
-    world.look()
-    for rank, text in ranks(8, 7).items():
-        world.put(f"logs/rank{rank}.txt", text)
-    world.put("logs/stacks.txt", STACKS)
-    world.after(1200)
-    (alert,) = world.look().alerts
-    assert (alert.cause, alert.stack) == ("nccl_timeout", ())
-
-
 def test_show_says_the_same_whether_it_was_recorded_or_not(world: World) -> None:
     fail(world, 7)
     recorded = shown(world)

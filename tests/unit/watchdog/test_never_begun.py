@@ -59,19 +59,6 @@ def test_once_it_begins_its_record_lies_beside_it_and_people_are_told_that_it_st
     assert [key for key in world.store.held if RUN in key and key.startswith("_")] == [], "and waits nowhere any more"
 
 
-def test_a_run_whose_folder_was_deleted_is_no_typing_error() -> None:
-    world = World()
-    world.both(1)
-    watch = world.watch
-    watch.tick()
-    world.delete()
-    world.after(700)
-    watch.tick()
-    world.after(700)
-    assert watch.tick().status.value == "TIMED_OUT"
-    assert f"{RUN}/_watchdog.json" in written(world)
-
-
 def test_a_sweep_that_sees_it_first_goes_on_from_what_waits() -> None:
     world = World()
     world.look()

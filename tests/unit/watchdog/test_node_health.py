@@ -75,14 +75,6 @@ def test_other_nodes_are_named() -> None:
     assert len(node.warnings) == 1
 
 
-def test_many_nodes_are_counted() -> None:
-    node = Node(ranks=64)
-    node.minute()
-    for rank in range(8, 48, 8):
-        node.other(rank, LOST)
-    assert node.minute()["gpu_lost"].endswith("and 3 more nodes")
-
-
 @pytest.mark.parametrize("restarted", [False, True])
 def test_of_very_many_nodes_a_few_are_read_in_a_look_and_what_they_say_stands(restarted: bool) -> None:
     node = Node(ranks=512, restarted=restarted)
@@ -155,14 +147,6 @@ def test_what_is_no_condition_raises_none(conditions: Any) -> None:
     node = Node(ranks=16)
     node.world.put("ranks/8.health", json.dumps({"conditions": conditions}))
     assert node.minute(health={"conditions": conditions}) == {}
-
-
-def test_hostile_text_is_cut_and_shown_as_one_line() -> None:
-    node = Node()
-    told = node.minute({"name": "disk_low", "text": "a\nb\x1b[31m" + "x" * 100_000})["disk_low"]
-    assert told.startswith("a b")
-    assert len(told) <= 300
-    assert "\x1b" not in told
 
 
 @given(st.lists(st.sampled_from(["lost", "well", "unreadable"]), min_size=1, max_size=15))

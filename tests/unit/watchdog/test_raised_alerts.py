@@ -1,7 +1,6 @@
 """What training raised itself is told once, whoever watches and whatever becomes of the run."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -63,16 +62,6 @@ def test_only_new_ones_are_told_later_also_in_the_next_attempt() -> None:
     ]
 
 
-def test_it_comes_beside_the_end_of_the_run() -> None:
-    world = World()
-    world.both(1)
-    world.look()
-    raise_alerts(world, ALERT)
-    world.error("ValueError: bad")
-    world.look()
-    assert world.channel.events == ["ALERT", "FAILED"]
-
-
 @pytest.mark.parametrize("wanted", [True, False], ids=["with warnings", "and not without"])
 def test_it_is_wanted_with_warnings(wanted: bool) -> None:
     world = World()
@@ -81,17 +70,6 @@ def test_it_is_wanted_with_warnings(wanted: bool) -> None:
     raise_alerts(world, ALERT)
     world.look()
     assert world.channel.events == (["ALERT"] if wanted else [])
-
-
-def test_what_was_raised_a_day_ago_is_history() -> None:
-    world = World()
-    world.both(1)
-    raise_alerts(world, ALERT, age_s=timedelta(days=2).total_seconds())
-    world.look()
-    world.after(60)
-    world.both(2)
-    world.look()
-    assert world.channel.events == []
 
 
 def test_who_only_raises_alerts_is_no_run_that_timed_out() -> None:

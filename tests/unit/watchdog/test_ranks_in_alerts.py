@@ -82,16 +82,6 @@ def test_a_training_of_a_single_process_is_not_asked_for_ranks(world: World) -> 
     assert (alert.ranks, ASKED & set(world.store.calls)) == (None, set())
 
 
-def test_ranks_of_an_earlier_attempt_are_not_accused(world: World) -> None:
-    beat(world, range(2), attempt=1)
-    world.after(600)
-    world.beat(start_time=world.now.isoformat(), attempt=2, world_size=2, beat_seconds=30.0)
-    world.look()
-    world.error("killed by SIGKILL (signal 9)\nrank 1 of 2 on host-17, process 99, attempt 2\n")
-    (alert,) = world.look().alerts
-    assert alert.ranks is None
-
-
 @pytest.mark.parametrize(
     ("operation", "fault"),
     [
@@ -128,11 +118,6 @@ def failed(world: World, rank0: str, rank1: str) -> Message:
     world.error("")
     (alert,) = world.look().alerts
     return alert
-
-
-def test_the_host_of_the_rank_whose_log_shows_the_cause_is_known_from_its_heartbeat(world: World) -> None:
-    alert = failed(world, LOST, OUT_OF_MEMORY)
-    assert (alert.cause, alert.ranks) == ("oom", "rank 1 on host-17, last step 70")
 
 
 def test_log_lines_are_those_around_the_error_whatever_was_printed_after_it(world: World) -> None:

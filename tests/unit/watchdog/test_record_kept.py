@@ -89,21 +89,6 @@ def test_a_record_of_a_newer_lastbeat_is_left_alone(restarted: bool) -> None:
     assert world.store.held[KEY].body == b'{"schema": 99}'
 
 
-def test_a_record_that_is_deleted_under_a_loop_is_written_again() -> None:
-    world = World()
-    world.both(1)
-    world.look()
-    world.after(700)
-    world.look(restarted=False)
-    world.delete("_watchdog.json")
-    world.after(60)
-    world.look(restarted=False)
-    world.both(2)
-    world.look(restarted=False)
-    assert world.channel.events == ["TIMED_OUT", "RECOVERED"]
-    assert KEY in world.store.held
-
-
 @pytest.mark.parametrize("secret", ["AKIAIOSFODNN7EXAMPLE", "https://hooks.slack.com/services/T000/B000/XXXXXXXX"])
 def test_secrets_in_training_output_reach_neither_record_nor_alert(secret: str) -> None:
     world = World()
@@ -113,15 +98,6 @@ def test_secrets_in_training_output_reach_neither_record_nor_alert(secret: str) 
     assert secret.encode() not in world.store.held[KEY].body
     assert secret not in repr(world.channel.sent)
     assert "login failed with" in world.channel.sent[0].reason
-
-
-def test_a_full_disk_is_no_reason_to_be_silent() -> None:
-    world = World()
-
-    world.store.refuse("write", StoreError("the disk is full (ENOSPC)"))
-    world.error("OSError: No space left on device")
-    assert world.look().pending == 0
-    assert world.channel.events == ["FAILED"]
 
 
 def test_a_watch_is_not_done_before_what_it_sent_is_written_down() -> None:
@@ -201,28 +177,6 @@ def test_a_tampered_record_is_replaced(field: str, value: str) -> None:
     outcome = world.look()
     assert outcome.status.value == "RUNNING"
     assert any("was damaged" in note for note in outcome.notes)
-
-
-def test_a_file_that_goes_between_listing_and_reading_is_looked_for_again() -> None:
-    world = World()
-    world.both(1)
-    gone = False
-
-    def rewrite(operation: str, key: str) -> None:
-        nonlocal gone
-        if operation == "read" and key.endswith("metadata.json") and not gone:
-            gone = True
-            world.delete("metadata.json")
-            world.store.before = lambda _operation, _key: None
-            world.store.after = lambda _operation, _key: (world.beat(), setattr(world.store, "after", nothing))[0]
-
-    def nothing(_operation: str, _key: str) -> None:
-        pass
-
-    world.store.before = rewrite
-    assert world.look().status.value == "RUNNING"
-    assert gone
-    assert world.channel.events == []
 
 
 def test_the_secrets_of_the_settings_are_masked_before_anything_is_judged_or_cut() -> None:

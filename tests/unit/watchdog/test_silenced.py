@@ -63,16 +63,6 @@ def test_what_was_silenced_is_not_sent_afterwards_and_what_comes_then_is() -> No
     assert world.record_after_look().history[-1].silenced is None
 
 
-def test_warnings_are_silenced_too() -> None:
-    world = Silent()
-    world.silence()
-    world.beat()
-    world.progress(1, loss="nan")
-    assert set(world.look().conditions) == {"loss_nan"}
-    assert world.channel.events == []
-    assert set(world.record_after_look().conditions) == {"loss_nan"}
-
-
 def test_an_alert_that_was_decided_before_the_silence_still_goes_out() -> None:
     world = Silent()
     world.channel.fault = down
@@ -125,16 +115,6 @@ def test_that_the_watchdog_is_blind_is_never_silenced() -> None:
     world.both(2)
     world.look()
     assert world.channel.events == ["BLIND", "SIGHTED"]
-
-
-def test_a_dry_run_shows_what_would_be_silenced_as_nothing() -> None:
-    world = Silent()
-    world.silence()
-    world.error("boom")
-    outcome = world.fresh_watch(dry_run=True).tick()
-    assert outcome.status.value == "FAILED"
-    assert outcome.alerts == ()
-    assert world.record_writes() == 0
 
 
 def test_a_secret_in_a_reason_does_not_get_into_the_record() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lastbeat.model.status import Event, Status
+from lastbeat.model.status import Event
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from lastbeat.watch.observe.ranks import MOST_IN_A_LOOK
 from support.world import RUN, World
@@ -59,37 +59,6 @@ def test_the_log_says_once_how_long_a_rank_was_waited_for(world: World, caplog: 
     assert words(caplog) == []
     minutes(world, 8, WITHOUT_3)
     assert words(caplog) == [f"{RUN}: Did not get subsequent heartbeat. Waited 300 seconds."]
-
-
-def test_and_so_it_does_of_a_run_that_is_timed_out(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    world.beat()
-    world.look()
-    for _ in range(30):
-        world.after(60)
-        outcome = world.look()
-    assert outcome.status is Status.TIMED_OUT
-    assert words(caplog) == [f"{RUN}: Did not get subsequent heartbeat. Waited 660 seconds."]
-
-
-def test_a_rank_that_beat_again_and_falls_silent_again_is_told_again(world: World) -> None:
-    for alerts in (1, 2):
-        minutes(world, 2, range(8))
-        minutes(world, 6, WITHOUT_3)
-        assert len(world.channel.sent) == alerts
-
-
-def test_ranks_that_are_well_cost_nothing_and_a_silent_one_is_read_once(world: World) -> None:
-    world.store.calls.clear()
-    minutes(world, 10, range(8))
-    assert read(world) == []
-    assert ("list", f"{RUN}/ranks/") not in world.store.calls
-    for _ in range(10):
-        world.beat(rank_beat_seconds=60.0, world_size=8)
-        beat(world, WITHOUT_3)
-        world.look(restarted=False)
-        world.after(60)
-    assert read(world) == [f"{RUN}/ranks/3.json"]
 
 
 def test_what_an_earlier_attempt_left_behind_is_neither_named_nor_read(world: World) -> None:

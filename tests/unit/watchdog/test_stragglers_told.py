@@ -73,20 +73,6 @@ def test_people_hear_of_it_once_with_what_to_do_and_of_its_end() -> None:
     assert len(world.channel.sent) == 2, "it came back"
 
 
-def test_our_own_warning_in_a_log_is_not_told_beside_it() -> None:
-    line = "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [76]\n"
-    rows: tuple[tuple[dict[str, Any], set[str]], ...] = (({"stragglers": ONE}, {"straggler"}), ({}, {"warning_in_log"}))
-    for more, expected in rows:
-        world = World()
-        world.beat(**more)
-        world.put("logs/train.log", "step 1\n")
-        world.look()
-        world.after(60)
-        world.beat(**more)
-        world.put("logs/train.log", "step 1\n" + line + "step 2\n")
-        assert set(world.look().conditions) == expected
-
-
 def test_names_of_nodes_are_hostile_text() -> None:
     found = read_stragglers(
         {"ranks": [{"rank": 1, "node": "\x1b[31mn\n\u202e" + "x" * 5000}], "count": 10**9}, lambda text: text

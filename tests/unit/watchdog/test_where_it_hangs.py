@@ -47,14 +47,6 @@ def test_stalled_and_timed_out_alerts_show_the_innermost_frames(world: World) ->
     assert shown.index("Where it hangs") < shown.index("train.py") < shown.index("Last log lines")
 
 
-def test_a_run_that_fell_silent_while_it_hung_shows_them_too(world: World) -> None:
-    world.both(5)
-    world.put("logs/stacks.txt", STACKS)
-    world.look()
-    world.after(3600)
-    assert world.look().alerts[0].stack == FRAMES
-
-
 def test_alerts_about_anything_else_do_not(world: World) -> None:
     world.both(5)
     world.put("logs/stacks.txt", STACKS)
@@ -64,16 +56,6 @@ def test_alerts_about_anything_else_do_not(world: World) -> None:
     assert outcome.status is Status.FAILED
     assert outcome.alerts[0].stack == ()
     assert ("read", f"{RUN}/logs/stacks.txt") not in world.store.calls
-
-
-def test_stacks_of_an_earlier_attempt_are_not_shown(world: World) -> None:
-    world.put("logs/stacks.txt", STACKS)
-    world.after(60)
-    world.beat(start_time=world.now.isoformat(), attempt=2)
-    world.after(3600)
-    outcome = world.look()
-    assert outcome.status is Status.TIMED_OUT
-    assert outcome.alerts[0].stack == ()
 
 
 def test_they_are_read_only_when_an_alert_goes_out(world: World) -> None:
