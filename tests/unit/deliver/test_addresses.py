@@ -5,7 +5,6 @@ import re
 import pytest
 
 from lastbeat.alerts.registry import module
-from lastbeat.alerts.weburl import host
 
 
 def parse(channel: str, name: str, text: str) -> object:
@@ -85,16 +84,3 @@ def test_a_malformed_arn_is_told_with_an_example(text: str) -> None:
     )
     with pytest.raises(ValueError, match=re.escape(fault)):
         parse("sns", "SNS_TOPIC_ARN", text)
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        pytest.param(
-            "https://user:pass@hooks.example.com:8443/x?y", "hooks.example.com:8443", id="no user, no password"
-        ),
-        pytest.param("http://[::1]:80/x", "[::1]:80", id="IPv6"),
-    ],
-)
-def test_a_host_is_all_that_is_shown(url: str, shown: str) -> None:
-    assert host(url) == shown

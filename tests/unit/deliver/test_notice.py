@@ -56,19 +56,6 @@ def test_what_to_do(watched: int, shared: dict[str, str], word: str) -> None:
     assert word in (compose_notice(replace(FIRST, shared=shared), watched, "s3://b/p", NOW).action or "")
 
 
-def test_it_is_about_many_runs_and_no_single_one() -> None:
-    message = compose_notice(FIRST, 400, "s3://b/p", NOW)
-    assert (message.run_id, message.subject, message.where) == ("_groups", "97 runs", "s3://b/p")
-    assert (message.members, message.member_count) == (RUNS, 97)
-
-
-def test_a_notice_of_a_whole_fleet_is_bounded() -> None:
-    runs = tuple(f"{'r' * 190}-{number:06d}" for number in range(20_000))
-    message = compose_notice(replace(FIRST, runs=runs, out=runs), 20_000, "s3://b/p", NOW)
-    assert message.member_count == 20_000
-    assert 50 < len(message.members) < 2000
-
-
 def test_a_notice_about_one_run_of_a_group_says_in_its_first_line_which() -> None:
     assert compose_notice(replace(FIRST, runs=RUNS[:1]), 400, "s3://b/p", NOW).subject == "run-00"
 

@@ -15,7 +15,7 @@ from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from support.http_sink import Answer, HttpSink, http_sink
-from support.messages import AT, FAILED, GROUP, hostile_messages
+from support.messages import AT, FAILED, hostile_messages
 
 KEY = "R0ABCDEFGHIJKLMNOPQRSTUVWXYZ0123"
 ACCEPTED = Answer(202, b'{"status":"success","message":"Event processed","dedup_key":"x"}')
@@ -128,25 +128,6 @@ def test_what_is_longer_than_pagerduty_takes_is_cut(pager: PagerDuty, message: M
     assert len(event["payload"]["component"]) <= 300
     assert len(event["payload"]["class"]) <= 300
     assert len(event["dedup_key"]) <= 255
-
-
-def test_an_incident_names_both_causes_where_it_is_undecided(pager: PagerDuty) -> None:
-    shown = json.loads(pager.preview(replace(FAILED, confidence=0.5, second_cause="cancelled")))
-    assert ": cuda_out_of_memory or cancelled (perhaps): " in shown["payload"]["summary"]
-    assert shown["payload"]["custom_details"]["second_cause"] == "cancelled"
-
-
-def test_one_run_in_two_fleets_has_two_incidents(sink: HttpSink, pager: PagerDuty) -> None:
-    for message in (
-        FAILED,
-        replace(FAILED, where="/elsewhere/run"),
-        GROUP,
-        replace(GROUP, group=1),
-        replace(GROUP, group=2),
-    ):
-        pager.send(message)
-    keys = [json.loads(request.body)["dedup_key"] for request in sink.requests]
-    assert len(set(keys)) == len(keys)
 
 
 ANSWERS = {

@@ -153,18 +153,6 @@ def test_links(link: str, shown: str | None) -> None:
     assert shown in sent if shown else "Open in the browser" not in sent
 
 
-def test_the_newest_log_lines_are_the_ones_that_are_kept() -> None:
-    sent = json.dumps(payload(replace(FAILED, log_tail=tuple(f"line {n:05d} {'x' * 90}" for n in range(1000)))))
-    assert "line 00999" in sent
-    assert "line 00000" not in sent
-
-
-def test_every_event_has_a_sign_and_a_word() -> None:
-    headers = {payload(replace(TIMED_OUT, event=event))["blocks"][0]["text"]["text"] for event in Event}
-    assert len(headers) == len(Event)
-    assert all(any(event.value in header for header in headers) for event in Event)
-
-
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -191,12 +179,6 @@ def test_every_event_has_a_sign_and_a_word() -> None:
 )  # fmt: skip
 def test_fields(changes: dict[str, Any], field: str) -> None:
     assert field in [each["text"] for each in texts(payload(replace(FAILED, **changes)))]
-
-
-def test_conditions_that_the_reason_tells_are_not_told_twice() -> None:
-    told = replace(FAILED, reason="stalled: no new step for 31m", conditions={"stalled": "no new step for 31m"})
-    assert "*Conditions*" not in json.dumps(payload(told))
-    assert "*Conditions*" in json.dumps(payload(replace(told, reason="something else")))
 
 
 PEOPLE = [

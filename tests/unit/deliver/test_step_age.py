@@ -36,13 +36,3 @@ def test_a_run_that_was_given_up_for_standing_still_says_since_when() -> None:
     world.look()
     assert world.channel.events == ["TIMED_OUT"]
     assert step_in_alert(world) == "7/1000 (0%), 1h 00m before"
-
-
-def test_of_a_run_that_ended_the_age_of_its_step_says_nothing() -> None:
-    world = World()
-    world.both(7)
-    world.look()
-    world.after(8 * MINUTE)
-    world.error("boom")
-    world.look()
-    assert step_in_alert(world) == "7/1000 (0%)"

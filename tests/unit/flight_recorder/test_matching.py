@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,12 +108,6 @@ def test_a_rank_in_another_group_is_said_to_be_there() -> None:
     assert found.circular
 
 
-def test_two_ranks_that_differ_are_both_shown_and_neither_is_blamed() -> None:
-    found = there(stuck({0: ROUND, 1: ROUND[1:]}, {WORLD: range(2)}))
-    assert found.root is None
-    assert found.sentence.startswith("all_reduce #1 of group default_pg (0): rank 1 joined all_gather #1")
-
-
 def test_partial_sets_of_dumps() -> None:
     whole = dumps(program(rank2=ROUND), FOUR)
     some = {rank: dump for rank, dump in whole.items() if rank in {0, 2}}
@@ -127,11 +120,6 @@ def test_partial_sets_of_dumps() -> None:
     assert "ranks 1-3 left no dump" in found.sentence
 
 
-def test_a_rank_that_ended_well_has_left() -> None:
-    found = there(stuck(program(rank2=ROUND), ended=[2]))
-    assert "rank 2 finished and left" in found.sentence
-
-
 def test_what_one_rank_has_got_past_the_others_wait_in() -> None:
     """As the source of a broadcast, which needs none of the others."""
     made = run(program(), FOUR)
@@ -141,22 +129,6 @@ def test_what_one_rank_has_got_past_the_others_wait_in() -> None:
     found = there(stuck_collective({rank: read(pickled(document(made[rank], FOUR, rank))) for rank in made}))
     assert found.root == 0
     assert found.sentence.startswith("broadcast #6 of group default_pg (0): rank 0 finished it and went on; ranks 1-3")
-
-
-def test_a_rank_that_is_still_in_the_call_before_is_named() -> None:
-    """The others have got past it, and most of them wait in the next one."""
-    made = run(program(rank2=ROUND), FOUR)
-    made[2][-1] = (*made[2][-1][:3], False)
-    found = there(stuck_collective({rank: read(pickled(document(made[rank], FOUR, rank))) for rank in made}))
-    assert found.root == 2
-    assert found.sentence.startswith("all_reduce #4 of group default_pg (0): rank 2 never joined; ranks 0-1, 3 wait")
-
-
-def test_a_rank_that_never_called_its_group_is_shown_where_it_was_last() -> None:
-    steps = {0: [Step()], 1: [Step()], 2: [Step(), Step("2", line=60)], 3: [Step(line=50)]}
-    found = there(stuck(steps, PAIRS))
-    assert (found.root, found.call, found.group) == (3, "all_reduce #1", "group 2 (2)")
-    assert found.places.startswith("rank 3 was last at train.py:50 in step (all_reduce #1, 11:06:41)")
 
 
 def test_if_all_have_joined_the_network_is_to_blame() -> None:
@@ -192,19 +164,6 @@ def test_in_a_pipeline_the_stage_that_waits_for_nobody_is_named() -> None:
     found = there(stuck_collective({rank: RankDump({}, {group: calls}) for rank, calls in steps.items()}))
     assert found.root == 4
     assert found.sentence.startswith("recv 3<-2 of group pp (4): rank 4 never joined; rank 6 waits since")
-
-
-def test_when_the_first_began_to_wait() -> None:
-    steps = program(rank0=[Step(seconds=5)], rank3=[])
-    assert there(stuck(steps)).since == datetime.fromtimestamp(NOON_NS / 1e9 + 1, timezone.utc)
-
-
-def test_a_call_beyond_its_time_limit_has_timed_out() -> None:
-    found = dumps(program(rank2=ROUND), FOUR)
-    assert not there(stuck_collective(found)).late
-    group = ProcessGroup(WORLD, "default_pg", (0, 1))
-    late = call("all_reduce")._replace(timed_out=True)
-    assert there(stuck_collective({0: RankDump({group: [late]}), 1: RankDump({})})).late
 
 
 @st.composite

@@ -167,11 +167,6 @@ def is_counted(unit: bytes) -> None:
         load(b"\x80\x04" + unit * 400_000)
 
 
-def test_a_list_nested_a_hundred_thousand_times_is_let_go_again() -> None:
-    depth = 100_000
-    assert type(load(b"\x80\x02" + b"]" * depth + b"a" * (depth - 1) + b".")) is list
-
-
 def test_reading_ends_when_the_time_is_up() -> None:
     asked: list[None] = []
 

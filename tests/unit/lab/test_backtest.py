@@ -85,12 +85,6 @@ def test_what_a_decision_would_have_been_worth(
     assert found.seconds == (None if hours is None else pytest.approx(hours * 3600))
 
 
-def test_the_delay_of_a_restart_is_not_saved() -> None:
-    record = run(BEGUN, (2, FAILED, 1, "nccl", 200), AGAIN)
-    record = replace(record, progress=HeartbeatMemory(START, step=900))
-    assert one(record, delay_s=7200.0).seconds == 2 * 3600
-
-
 ENDS = [
     pytest.param((2, TIMED_OUT, 1, None, 5), "Both heartbeats stale (>10m)", Mode.TIMEOUT, "timeout",
                  id="who fell silent is gone"),
@@ -107,11 +101,6 @@ def test_how_an_attempt_ended_is_derived_from_its_transition(
 ) -> None:
     (end,) = past_run(run(BEGUN, told, reason=reason)).ends
     assert (end.end.mode, end.end.error_type, end.end.step) == (mode, error_type, 5)
-
-
-def test_exit_statuses_that_leave_no_choice_count() -> None:
-    record = run(BEGUN, (2, FAILED, 1, "nccl", 5), reason="job 8: FAILED, exit status 93")
-    assert one(record).decision.reason == "exit status 93: the job asks not to be restarted"
 
 
 def test_an_unsure_cause_counts_as_unknown_where_its_sureness_was_recorded() -> None:
@@ -148,13 +137,6 @@ def test_budgets_and_windows_are_as_they_would_have_been() -> None:
     reasons = [each.decision.reason for each in decided(run(*told))]
     again = "Transient failure detected (error_type=nccl)"
     assert reasons == [again, again, again, "retry budget exhausted (attempt 4/3)", again], "then a person began anew"
-
-
-def test_of_a_history_that_was_cut_or_is_empty_that_is_said() -> None:
-    record = run((2, FAILED, 7, "nccl", 5))
-    assert past_run(replace(record, transitions=60)).cut
-    assert (past_run(Record("run")).thin, past_run(record).thin) == (True, False)
-    assert one(record).past.began_at is None
 
 
 TRANSITIONS = st.lists(

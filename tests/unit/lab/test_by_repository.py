@@ -1,8 +1,6 @@
 """Scores by repository: what counts as one, how wide an interval is, and what a catalogue is without some signals."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lastbeat.explain.causes.explaining import explain_text
 from lastbeat.lab.by_repository import (
@@ -46,26 +44,9 @@ def test_wilson_as_in_textbooks() -> None:
     assert wilson(1.0, 20) == pytest.approx((0.8389, 1.0), abs=0.0001)
 
 
-def test_logs_of_one_repository_are_one_piece_of_evidence() -> None:
-    many = share([row(f"owner/name{number}") for number in range(20)], lambda each: each.right)
-    one = share([row("owner/name")] * 20, lambda each: each.right)
-    assert (many.part, many.count, one.part, one.count) == (20, 20, 20, 20)
-    assert (many.low, many.high) == pytest.approx(wilson(1.0, 20))
-    assert (one.low, one.high) == pytest.approx(wilson(1.0, 1))
-
-
 def test_nothing_says_nothing() -> None:
     nothing = share([], lambda each: each.right)
     assert (nothing.part, nothing.count, nothing.low, nothing.high) == (0, 0, 0.0, 1.0)
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40))
-def test_the_interval_holds_what_was_seen(seen: list[tuple[int, bool]]) -> None:
-    found = share([row(f"owner/name{number}", right=right) for number, right in seen], lambda each: each.right)
-    assert 0 <= found.low <= found.part / found.count + 1e-9
-    assert found.part / found.count - 1e-9 <= found.high <= 1
-    alone = wilson(found.part / found.count, found.count)
-    assert found.high - found.low >= alone[1] - alone[0] - 1e-9, "never surer than if each log stood for itself"
 
 
 def test_failures_and_healthy_logs_are_told_apart() -> None:

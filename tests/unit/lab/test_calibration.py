@@ -49,11 +49,6 @@ def test_a_level_is_what_was_right_at_its_cautious_end() -> None:
     assert alike < few, "one repository is one witness"
 
 
-def test_nothing_is_measured_from_hardly_any_log() -> None:
-    assert levels(named(FEWEST - 1)) == {}
-    assert levels([row(0.9)] * 50) == {}, "an exit status alone has no grounds that are measured"
-
-
 def test_each_repository_is_judged_by_the_others() -> None:
     good, bad = named(40), named(20, wrong=20, source="acme/bad")
     now = {Grounds.NAMED: 0.9}

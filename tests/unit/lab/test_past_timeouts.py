@@ -122,18 +122,6 @@ def test_a_run_that_hung_in_a_save_would_have_been_told_by_what_saves_usually_ta
     assert past_timeouts(record(SILENT, 3.0, limit=LimitName.STALL), by_hand, NOW).missed, "that limit is by hand"
 
 
-MOMENTS = st.lists(st.tuples(st.floats(0, 1e7), st.integers(0, 1 << 40)), max_size=60)
-
-
-@given(MOMENTS, st.sampled_from([record(), record(DONE, 9.0), record(SILENT, 9.0, limit=LimitName.STALL)]))
-def test_any_points_are_judged(moments: list[tuple[float, int]], recorded: Record) -> None:
-    found = past_timeouts(
-        recorded, KeptTimes([StepPoint(START + timedelta(seconds=at), to) for at, to in moments]), NOW
-    )
-    for each in found.told:
-        assert each.lasted_s > each.limit_s
-
-
 @given(st.integers(1, 50), st.floats(0.01, 300.0), st.integers(2, 100))
 def test_an_even_pace_is_never_told_however_few_points_are_kept(each: int, step_s: float, points: int) -> None:
     found = past_timeouts(

@@ -14,11 +14,9 @@ from lastbeat.lab.scoring import (
     LabelsError,
     ScoreCounts,
     any_match,
-    diagnosis_of,
     read_index,
     score,
 )
-from lastbeat.model.cause import Cause, Evidence, Explanation
 from lastbeat.model.signal import Signal
 
 LABELS = ("oom", "nccl", "nccl_timeout", "cancelled")
@@ -137,9 +135,3 @@ def test_any_match_takes_the_first_failure_signal_for_the_cause() -> None:
     said = [line_of(number, text) for number, text in enumerate(["step 1", "peer closed", "out of memory"], start=1)]
     assert any_match(said, Matcher(signals)) == Diagnosis("nccl", 2)
     assert any_match(said[:1], Matcher(signals)) == Diagnosis(None)
-
-
-def test_what_an_explanation_says_as_a_label_would() -> None:
-    cause = Cause("oom", Evidence("a.log", 7, ""), 0.9, signal="gpu_full")
-    assert diagnosis_of(Explanation(cause)) == Diagnosis("oom", 7, "gpu_full", 0.9)
-    assert diagnosis_of(Explanation()) == Diagnosis(None)

@@ -70,15 +70,6 @@ def test_a_pod_that_cannot_be_asked_is_told_beside_the_others(pods: FakeCluster)
     assert "kubectl get pods" in missing
 
 
-def test_idle_gpus_are_a_check_that_succeeded(pods: FakeCluster) -> None:
-    head(pods, IDLE)
-
-    found = check_gpu_utilization("head")
-
-    assert (found.healthy, found.avg_utilization) == (True, 0.0)
-    assert "not in use" in get_training_health("head").issues[0], "that they are idle is what the report says"
-
-
 def test_gpus_that_could_not_be_asked_about_are_an_answer_with_the_same_keys(pods: FakeCluster) -> None:
     head(pods)
 
@@ -90,14 +81,6 @@ def test_gpus_that_could_not_be_asked_about_are_an_answer_with_the_same_keys(pod
     assert "there is no nvidia-smi in it" in why
     assert not any("no GPU is seen" in each for each in found.issues), "unknown is not none"
     assert json.loads(json.dumps(dict(found)))["gpu"]["gpu_utilizations"] == []
-
-
-def test_a_report_is_printed_as_it_was_made(pods: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    head(pods, IN_USE)
-    report = get_training_health("head")
-
-    assert print_training_health(report) is report
-    assert "92 % on average" in capsys.readouterr().out
 
 
 def test_what_is_no_report_is_refused_in_words() -> None:

@@ -76,23 +76,6 @@ def test_what_is_wrong(
     assert bool(found.issues) is bool(said)
 
 
-def test_the_worst_comes_first() -> None:
-    found = judged(gpus(0, 0), EFA, RayResources(8, 0, 8, 1, healthy=True), CheckpointHealth(None), place="/ckpt")
-
-    assert len(found.issues) == 3
-    assert "not in use" in found.issues[0]
-
-
-def test_the_report_is_harmless_in_a_terminal() -> None:
-    hostile = CheckpointHealth(7, "/ckpt/\x1b[31mcheckpoint-7\n- all is lost", 1, "2026-08-01T00:00:00Z")
-
-    said = lines(judged(BUSY, EFA, RAY, hostile, [("WARNING", "a\nb\x1b[2J")], place="/ckpt"))
-
-    assert "\x1b" not in "".join(said)
-    assert all("\n" not in each for each in said)
-    assert said[-1] == "- a b"
-
-
 @pytest.mark.parametrize(
     ("level", "first"),
     [

@@ -9,11 +9,7 @@ import pytest
 from lastbeat.launch import ray
 from lastbeat.launch.jobs import ABSENT, Forgetting
 from lastbeat.launch.ray import (
-    CheckpointHealth,
-    GpuProcess,
-    GpuUtilization,
     RestartResult,
-    TrainingHealth,
     check_job_status,
 )
 from support.http_sink import Answer, http_sink
@@ -70,10 +66,6 @@ def test_only_what_the_cluster_answers_says_that_a_job_is_forgotten(
     assert [forgetting.is_certain(answer, at) for at, answer in answers][-1] is certain  # type: ignore[arg-type]
 
 
-GPU = GpuUtilization(1, [95.0], [1.0], [2.0], [GpuProcess(7, "python", None, "pod")], 95.0, healthy=True)
-HEALTH = TrainingHealth(healthy=True, gpu=GPU, efa=None, ray=None, checkpoints=CheckpointHealth(120), issues=["a"])
-
-
 def test_a_field_is_an_item() -> None:
     result = RestartResult(True, 120, 2, "it ended well")
 
@@ -85,14 +77,3 @@ def test_a_field_is_an_item() -> None:
         result["steps"]
     with pytest.raises(KeyError):
         result["keys"]
-
-
-def test_what_a_result_holds_comes_out_as_plain_data() -> None:
-    assert HEALTH["gpu"]["processes"][0]["pid"] == 7
-    assert HEALTH["checkpoints"]["latest_step"] == 120
-    assert json.loads(json.dumps(dict(HEALTH))) == dict(HEALTH)
-
-
-def test_a_result_cannot_be_changed() -> None:
-    with pytest.raises(AttributeError):
-        HEALTH.healthy = False  # type: ignore[misc]

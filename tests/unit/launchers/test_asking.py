@@ -43,11 +43,6 @@ def test_an_answer_has_its_exit_status_and_both_streams(install: Install) -> Non
     assert (answer.code, answer.out, answer.err, answer.fault) == (3, "as\nsaid", "wrong\n", "squeue: wrong")
 
 
-def test_nobody_has_to_hear_all_that_is_written_to_it(install: Install) -> None:
-    install("exit 0", "sbatch")
-    assert ask(["sbatch"], dict(os.environ), 60, stdin="x" * 5_000_000).code == 0
-
-
 def test_only_the_given_environment_is_handed_on(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install("echo ${SECRET-unset} $GIVEN", "squeue")
     monkeypatch.setenv("SECRET", "1")
@@ -163,15 +158,6 @@ def test_a_job_of_another_cluster_is_asked_about_and_ended_there(install: Instal
 def test_options_of_other_clusters_than_are_asked_are_refused() -> None:
     with pytest.raises(JobRefusedError, match="other clusters than this launcher asks"):
         SlurmLauncher().submit(JobSpec(("true",), "/", options=("-M", "west")), "x-r0", SINCE)
-
-
-def test_users_wishes_do_not_change_what_slurm_says(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    install('env | grep -E "^(SQUEUE|SLURM)_" | sort >&2; exit 1', "squeue")
-    for name in ("SQUEUE_FORMAT", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SQUEUE_USERS"):
-        monkeypatch.setenv(name, "wrong")
-    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
-    with pytest.raises(LauncherError, match="squeue: SLURM_TIME_FORMAT=standard"):
-        SlurmLauncher(call_s=60).find("x-r0", SINCE)
 
 
 NODES = "n1|n1\nn2|n2\nlogin-a|host7\n"

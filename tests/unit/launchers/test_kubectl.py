@@ -1,12 +1,10 @@
 """kubectl's words, and what they mean: what a pod's program says is kept apart from what kubectl says of itself."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from lastbeat.jobs.launchers.asking import Answer
-from lastbeat.jobs.launchers.kubectl import AbsentError, Kubectl, NotRunningError, containers
+from lastbeat.jobs.launchers.kubectl import AbsentError, Kubectl, NotRunningError
 from lastbeat.jobs.launchers.port import JobRefusedError, LauncherError
 from support.fake_kubectl import FAULTS, FakeCluster
 from support.row_by_row import labelled
@@ -64,11 +62,6 @@ def test_a_pod_that_there_is_not_is_an_answer(cluster: FakeCluster) -> None:
         assert "'kubectl get pods -n ml'" in raised.value.advice
 
 
-def test_that_a_whole_kind_of_objects_is_unknown_says_nothing_of_one_of_them() -> None:
-    said = "Error from server (NotFound): the server could not find the requested resource"
-    assert type(Kubectl().unanswered(Answer("kubectl", 1, "", said))) is LauncherError
-
-
 def test_nothing_runs_in_a_pod_that_has_ended_or_waits_for_a_node(cluster: FakeCluster) -> None:
     cluster.change_pod("ray-head", lambda pod: pod["spec"].pop("nodeName"), "ml")
     with pytest.raises(NotRunningError, match="does not have a host assigned"):
@@ -84,25 +77,12 @@ def test_a_container_that_there_is_not_comes_with_those_that_there_are(cluster: 
     assert raised.value.advice == "name one of its containers: ray-head, sidecar"
 
 
-def test_the_container_that_a_pod_names_as_the_usual_one_comes_first(cluster: FakeCluster) -> None:
-    usual = {"kubectl.kubernetes.io/default-container": "sidecar"}
-    assert containers(KUBECTL.pod("ray-head")) == ("ray-head", "sidecar")
-    cluster.change_pod("ray-head", lambda pod: pod["metadata"].update(annotations=usual), "ml")
-    assert containers(KUBECTL.pod("ray-head")) == ("sidecar", "ray-head")
-
-
 def test_a_command_gets_its_words_and_its_input_as_they_are(cluster: FakeCluster) -> None:
     words = ("$(touch evil)", "`id`", "a b", "'", '"', "\\", "--namespace=other", "-n", "--", "ü", "")
     answer = KUBECTL.exec("ray-head", ["printf", "%s|", *words])
     assert (answer.code, answer.out) == (0, "".join(f"{word}|" for word in words))
     assert KUBECTL.exec("ray-head", ["head", "-n1"], stdin="a line\nand more\n").out == "a line\n"
     assert not (cluster.home("ray-head", "ml") / "evil").exists()
-
-
-@pytest.mark.parametrize("code", [1, 126, 255])
-def test_a_command_that_fails_is_an_answer(cluster: FakeCluster, code: int) -> None:
-    answer = KUBECTL.exec("ray-head", ["sh", "-c", f"echo said; echo why >&2; exit {code}"], container="ray-head")
-    assert (answer.program, answer.code, answer.out, answer.err) == ("sh", code, "said\n", "why\n")
 
 
 def test_a_command_cannot_pass_for_kubectl(cluster: FakeCluster) -> None:
@@ -127,11 +107,6 @@ def test_a_call_that_hangs_ends_in_time(cluster: FakeCluster, after: bool) -> No
     cluster.hang(verb="exec", after=after)
     with pytest.raises(LauncherError, match="did not answer within 3 s"):
         Kubectl("ml", call_s=3).exec("ray-head", ["true"])
-
-
-def test_an_answer_without_end_is_none(cluster: FakeCluster) -> None:
-    with pytest.raises(LauncherError, match=r"more than 0\.0625 MiB"):
-        KUBECTL.exec("ray-head", ["yes"], most=1 << 16)
 
 
 def test_what_is_no_json_is_no_answer(cluster: FakeCluster) -> None:
@@ -186,12 +161,6 @@ def test_errors_are_one_harmless_line_without_secrets(cluster: FakeCluster) -> N
     assert raised.value.told.isprintable()
     assert "abcdefghijklmnop" not in raised.value.told
     assert len(raised.value.told) < 600
-
-
-def test_what_a_user_has_set_for_kubectl_is_handed_on(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cluster.bin / "kubectl").write_text('#!/bin/sh\necho "{\\"said\\": \\"$KUBECONFIG\\"}"\n', encoding="utf-8")
-    monkeypatch.setenv("KUBECONFIG", os.devnull)
-    assert KUBECTL.json(["get", "pods"]) == {"said": os.devnull}
 
 
 def test_a_place_is_the_clusters_address_and_the_namespace_and_no_secret(cluster: FakeCluster) -> None:

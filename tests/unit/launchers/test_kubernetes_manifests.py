@@ -1,6 +1,5 @@
 """What becomes of a user's manifest: the object of one job."""
 
-import copy
 import json
 import re
 from collections.abc import Mapping
@@ -115,17 +114,6 @@ def test_the_object_and_its_pods_can_be_found_by_run_and_job(kind: str) -> None:
         }
 
 
-def test_what_the_user_labelled_stays_labelled() -> None:
-    assert made(job())["metadata"]["labels"]["team"] == "nlp"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_recorded_manifest_itself_is_not_changed(kind: str) -> None:
-    before = copy.deepcopy(ALL[kind])
-    made(ALL[kind], "--more", excluded_nodes=("n1",))
-    assert ALL[kind] == before
-
-
 FILLED = [
     ("a checkpoint is filled in", ["--load={resume_from}"], ["--load=s3://b/ckpt/step_100"], []),
     ("one text stays one", ["-c", "run {resume_from};"], ["-c", "run s3://b/ckpt/step_100;"], ["-c", "run ;"]),
@@ -146,11 +134,6 @@ def test_braces_in_variables_are_filled_in_too() -> None:
     assert found["LOAD"]["value"] == "s3://b/ckpt/step_100"
     assert found["WHO"] == env[1]
     assert containers(made(job(env=env), environment=AT_FIRST))[0]["env"][0]["value"] == ""
-
-
-def test_a_variable_of_ours_takes_the_place_of_one_of_that_name() -> None:
-    found = containers(made(job(env=[{"name": "LASTBEAT_ATTEMPT", "value": "9"}])))[0]["env"]
-    assert [each["value"] for each in found if each["name"] == "LASTBEAT_ATTEMPT"] == ["2"]
 
 
 def test_no_value_of_ours_is_read_as_a_variable() -> None:
@@ -325,11 +308,6 @@ def test_what_only_sounds_like_a_secret_is_taken(value: dict[str, Any]) -> None:
     assert checked([value], "train.yaml") == value
 
 
-def test_a_secret_that_is_named_and_not_told_is_fine() -> None:
-    env = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}]
-    assert checked([job(env=env)], "train.yaml")
-
-
 def test_a_job_of_the_cluster_can_be_created_anew() -> None:
     # As the API server of 1.31 shows it.
     value = job("--lr")
@@ -364,14 +342,6 @@ def test_an_objects_name_is_a_short_label_and_one_for_each_job(name: str, other:
     assert found == object_name(name, since.astimezone(timezone(timedelta(hours=5)))), "whoever asks, and from where"
     assert name == other or found != object_name(other, since)
     assert found != object_name(name, since + timedelta(microseconds=1))
-
-
-def test_an_objects_name_shows_run_and_number() -> None:
-    assert object_name("llama-7b-r12", SINCE).startswith("llama-7b-r12-")
-    assert object_name("a" * 150 + "-r3", SINCE).startswith("aaaa")
-    assert "-r3-" in object_name("a" * 150 + "-r3", SINCE)
-    assert object_name("..", SINCE).startswith("run-")
-    assert object_name("7b-r0", SINCE).startswith("run-7b-r0-")
 
 
 @given(NAMES, NAMES)

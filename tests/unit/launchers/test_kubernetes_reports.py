@@ -27,7 +27,6 @@ from support.kubernetes_documents import (
     pod,
     pytorchjob,
     rayjob,
-    running,
     terminated,
     unschedulable,
     waiting,
@@ -52,7 +51,6 @@ def judged(report: JobReport) -> tuple[str | None, str]:
 
 LOW = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 51Mi. Container train was using 61Gi"
 DISK = "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi."
-OWN_DISK = "Pod ephemeral local storage usage exceeds the total limit of containers 50Gi. "
 EMPTY_DIR = 'Usage of EmptyDir volume "cache" exceeds the limit "1Gi". '
 ENDS: list[tuple[str, dict[str, Any], JobState, str, str | None, str]] = [
     ("a program's own exit status", failed(terminated(7)), JobState.FAILED, "Error", None, "ended by itself with exit"),
@@ -159,32 +157,7 @@ def test_a_ray_job_fails_by_the_pod_that_was_taken_from_it() -> None:
     assert told(value, failed(terminated(1), name="submitter")).said == "FAILED"
 
 
-def test_the_cluster_of_a_ray_job_that_has_ended_may_live_on() -> None:
-    assert told(rayjob("SUCCEEDED", "Complete"), pod("head")).state is JobState.SUCCEEDED
-
-
-def test_a_ray_job_that_kuberay_tries_again_has_not_ended() -> None:
-    again = told(rayjob("FAILED", "Retrying", failed=1))
-    assert (again.state, again.restarts) == (JobState.PENDING, 1)
-    assert told(rayjob("RUNNING", "Running", failed=1), pod("head")).restarts == 1
-
-
 RANK = "batch.kubernetes.io/job-completion-index"
-FIRST = [
-    ("who failed first is the cause", [failed(terminated(1, second=41), name="a"),
-     failed(terminated(137, "OOMKilled", second=40), name="b")], "pod b"),
-    ("whatever followed was worse", [failed(terminated(3, second=30), name="a"),
-     disrupted("PreemptionByScheduler", name="b", second=31)], "pod a"),
-    ("of one second, who was told to end by others comes last", [failed(terminated(143), name="a"),
-     failed(terminated(3), name="b")], "pod b"),
-    ("of one second, what came from outside comes first", [failed(terminated(3), name="a"),
-     failed(terminated(137, "OOMKilled"), name="b")], "pod b"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("pods", "which"), labelled(FIRST))
-def test_of_several_pods_the_first_to_fail_is_the_cause(pods: list[dict[str, Any]], which: str) -> None:
-    assert told(job(*FAILED, spec={"parallelism": 4}), *pods).reason.startswith(which)
 
 
 def test_a_pod_that_was_replaced_is_not_the_cause() -> None:
@@ -254,12 +227,6 @@ def test_a_ray_job_runs_when_ray_says_so(status: str, deployment: str, state: Jo
     assert told(rayjob(status, deployment), pod("head"), spare).state is state
 
 
-def test_kubernetes_own_restarts_are_counted() -> None:
-    assert told(job(active=1), pod("a", containers=[running(restartCount=3)])).restarts == 3
-    assert told(jobset(restarts=2), pod("a")).restarts == 2
-    assert told(job(active=1), failed(terminated(1), name="a", created=1), pod("b", created=9)).restarts == 1
-
-
 def test_a_suspended_job_waits() -> None:
     held = job(condition("Suspended", "JobSuspended"), spec={"suspend": True})
     assert told(held).state is JobState.PENDING
@@ -282,11 +249,6 @@ def test_a_job_has_not_ended_while_a_pod_of_it_may_live() -> None:
     assert told(job(condition("FailureTarget", "BackoffLimitExceeded", BACKOFF)), pod("b")).state is JobState.RUNNING
 
 
-def test_of_a_job_that_runs_on_a_silent_node_that_is_said() -> None:
-    report = told(job(active=1), pod("b", conditions=SILENT))
-    assert (report.state, report.reason) == (JobState.RUNNING, "node n1 of pod b does not answer")
-
-
 CANCELLED = {"lastbeat.dev/cancelled": "2026-03-01T12:00:30+00:00"}
 HELD = [
     ("job", job(condition("Suspended", "JobSuspended"), spec={"suspend": True})),
@@ -303,12 +265,6 @@ def test_a_job_is_cancelled_when_its_controller_has_heard_it_and_no_pod_lives(ki
     assert told(value, pod("a", deleting=True)).state is JobState.RUNNING
     unheard = {**value, "status": {}}
     assert told(unheard).state is JobState.RUNNING, f"a {kind} whose controller may still make pods"
-
-
-def test_whoever_ended_well_when_told_to_end_was_cancelled() -> None:
-    value = job(*COMPLETE)
-    value["metadata"]["annotations"] = CANCELLED
-    assert told(value, pod("a", "Succeeded", [terminated(0, "Completed")])).state is JobState.CANCELLED
 
 
 def test_an_object_that_is_gone_is_gone_once_its_pods_are() -> None:

@@ -107,13 +107,6 @@ def test_what_only_looks_like_it_is_not_refused(tmp_path: Path, options: tuple[s
 
 
 AROUND = {"HOME": "/h", "SLURM_CONF": "/etc/slurm.conf", "SLURM_MPI_TYPE": "pmix", "SBATCH_ACCOUNT": "physics"}
-ALLOCATION = {
-    "SLURM_JOB_ID": "7",
-    "SLURM_NTASKS": "8",
-    "SLURM_MEM_PER_NODE": "64",
-    "PMI_RANK": "0",
-    "SLURMD_NODENAME": "n1",
-}
 
 
 def test_the_environment_reaches_the_job_without_what_would_change_the_submission() -> None:
@@ -127,12 +120,6 @@ def test_a_job_is_submitted_to_the_cluster_that_is_asked_about_it_whatever_it_in
     own = {"HOME": "/own", "SLURM_CONF": "/etc/west.conf"}
     assert sbatch.of_this_cluster(begun, own) == {"HOME": "/begun", "SLURM_CONF": "/etc/west.conf"}
     assert sbatch.of_this_cluster(None, own) == own
-
-
-def test_an_allocation_around_the_supervisor_is_not_the_jobs() -> None:
-    spec = JobSpec(("train",), "/", OURS)
-    mine = {name: text for name, text in AROUND.items() if name != "SLURM_MPI_TYPE"}
-    assert submission(spec, "x-r0", {**AROUND, **ALLOCATION}).environment == {**mine, **OURS}
 
 
 @given(
@@ -153,9 +140,3 @@ def test_names_values_and_patterns_are_one_argument_each(values: list[str], name
     expected = ["--parsable", f"--job-name={name}", "--chdir=/a b", *([f"--output={output}"] if output else [])]
     assert list(asked.arguments) == [*expected, *options]
     assert asked.stdin == "#!/bin/sh\nexec true\n"
-
-
-def test_clusters_are_those_that_the_options_name() -> None:
-    assert sbatch.clusters(("--partition=gpu",)) == ()
-    assert sbatch.clusters(("-M", "a,b")) == ("a", "b")
-    assert sbatch.clusters(("--clusters=a", "-p", "x", "--cluster=b")) == ("b",)

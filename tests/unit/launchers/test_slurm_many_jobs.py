@@ -4,11 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
-from lastbeat.jobs.launchers.slurm.reports import QUEUED, queued
 from lastbeat.model.job import JobReport, JobState
 from support.fake_slurm import FakeSlurm, job
 from support.row_by_row import labelled
@@ -95,13 +92,6 @@ def test_each_job_is_asked_about_by_itself_where_squeue(slurm: FakeSlurm, script
     assert SlurmLauncher().states(["1", "2"]) == {}
 
 
-def test_in_a_place_that_is_not_the_jobs_nothing_is_known_of_them(slurm: FakeSlurm) -> None:
-    slurm.show(job(1))
-    told = SlurmLauncher(place="elsewhere@head uid 7").states(["1"])
-    assert told["1"].state is JobState.UNKNOWN
-    assert "its jobs are in elsewhere@head uid 7" in told["1"].reason
-
-
 def test_a_job_is_reported_as_scontrol_shows_it(slurm: FakeSlurm) -> None:
     waits = {"Reason": "ReqNodeNotAvail, UnavailableNodes:n2", "StartTime": "2027-01-01T00:00:00", "NodeList": ""}
     slurm.show(
@@ -118,16 +108,3 @@ def test_a_job_is_reported_as_scontrol_shows_it(slurm: FakeSlurm) -> None:
         "ReqNodeNotAvail,_UnavailableNodes:n2",
         outputs=("/scratch/2.log",),
     )
-
-
-HOSTILE = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-
-
-@given(name=HOSTILE, output=HOSTILE, reason=HOSTILE)
-def test_no_value_of_a_job_makes_another_one_of_it(name: str, output: str, reason: str) -> None:
-    rows = [job(1, Name=name, STDOUT=output, Reason=reason), job(2)]
-    separator = "|0123456789abcdef|"
-    text = "".join("".join(f"{row[column]}{separator}" for column in QUEUED) + "\n" for row in rows)
-    found = queued(text, separator)
-    assert set(found) == {"1", "2"}
-    assert (found["1"].name, found["1"].output, found["2"].name) == (name, output, "run-2-r0")

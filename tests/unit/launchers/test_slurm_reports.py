@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.explain.launchers.traits import launcher_traits
-from lastbeat.jobs.launchers.slurm.reports import accounted, controlled, node_in_output, node_names, output_path
+from lastbeat.jobs.launchers.slurm.reports import accounted, controlled, node_in_output, node_names
 from lastbeat.model.job import JobState
 from support.row_by_row import labelled
 from support.there import there
@@ -39,11 +39,6 @@ def test_of_a_job_that_slurm_started_again_the_last_row_counts() -> None:
 def test_a_number_that_was_another_jobs_before_counts_for_nothing() -> None:
     report = there(accounted(f"FAILED|1:0|{TIMES}|n1|another\nCOMPLETED|0:0|{TIMES}|n2|we|ird\n"))
     assert (report.state, report.restarts, report.nodes) == (JobState.SUCCEEDED, 0, ("n2",))
-
-
-def test_no_row_is_no_word() -> None:
-    assert accounted("") is None
-    assert accounted("sacct: a warning\n") is None
 
 
 SHOWN = """\
@@ -96,19 +91,8 @@ def test_the_host_is_asked_for_where_a_path_has_it() -> None:
     assert node_in_output(SHOWN.format(output="/l/%j")) is None
 
 
-@given(st.text(st.characters(exclude_characters="%\\")), st.text())
-def test_what_stands_for_nothing_stays(text: str, name: str) -> None:
-    assert output_path(f"{text}%x{text}%", {"x": name}) == f"{text}{name}{text}%"
-
-
 @given(st.text())
 def test_whatever_slurm_prints_is_read_or_unknown(text: str) -> None:
     controlled(text)
     accounted(text)
     node_names(text)
-
-
-def test_names_of_nodes_are_spelled_out() -> None:
-    assert node_names("n[1-3,07],m2,a[1-2]b") == ("n1", "n2", "n3", "n07", "m2", "a1b", "a2b")
-    assert node_names("None assigned") == ()
-    assert len(node_names("n[1-99999999]")) == 10_000

@@ -1,10 +1,5 @@
 """How far logs were read outlasts the process."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from lastbeat.model.codec import DamagedError, codec
@@ -13,7 +8,6 @@ from lastbeat.watch.observe.log_observer import CACHE_LIMIT_BYTES, LogCache
 from lastbeat.watch.observe.logs import LogReadLimits, RunLogsState
 from support.memory import MemoryStore
 from support.run_logs import CRASH, MAIN, RUN, LogScene, kept, steps
-from support.waiting import LIMIT_S
 
 
 def _cache(run: LogScene, state: MemoryStore, signals: str = "") -> LogCache:
@@ -91,33 +85,3 @@ def test_a_state_directory_that_cannot_be_used_harms_nothing() -> None:
     cache.load(run.logs)
     assert run.look().step == 9
     cache.save(run.logs)
-
-
-def test_logs_that_have_not_changed_load_nothing_that_understands_text() -> None:
-    run = LogScene()
-    run.put(MAIN, steps(0, 10) + CRASH)
-    run.look()
-    document = json.dumps(kept(run.logs))
-    code = f"""
-import json, sys
-from datetime import datetime
-from lastbeat.model.codec import codec
-from lastbeat.watch.observe.logs import RunLogs, RunLogsState
-from lastbeat.stores.port import Entry
-def never(): raise AssertionError
-logs = RunLogs(None, {RUN!r}, never)
-logs.restore(json.loads({document!r}))
-held = Entry({MAIN!r}, {len(steps(0, 10) + CRASH)}, datetime.fromisoformat({run.store.now.isoformat()!r}), "v1")
-assert logs.look({{{MAIN!r}: held}}).explanation.cause.error_type == "oom"
-assert not logs.changed
-print(sorted(name for name in sys.modules if name.startswith(("lastbeat.explain.signals", "yaml"))))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(Path(__file__).parents[3] / "core")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
-    )
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from lastbeat.stores.port import DeniedError, Entry
+from lastbeat.stores.port import Entry
 from lastbeat.watch.observe.fleet import FleetListing
-from lastbeat.watch.observe.listing import ask_files, run_files
-from lastbeat.watch.observe.log_files import LISTED, MOST, choose, is_log, rank_of
+from lastbeat.watch.observe.listing import run_files
+from lastbeat.watch.observe.log_files import choose, is_log, rank_of
 from support.memory import MemoryStore
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -66,12 +66,6 @@ def test_of_many_logs_the_main_one_then_those_that_live_then_the_newest_are_read
     assert choose(_entries(dict(reversed(ages.items()))), 10) == choose(_entries(ages), 10)
 
 
-def test_all_of_few_logs_are_read() -> None:
-    ages = {f"logs/rank{number}.log": float(number) for number in range(MOST)}
-    assert set(choose(_entries(ages))) == set(ages)
-    assert choose({}) == {}
-
-
 def _run(*names: str) -> MemoryStore:
     store = MemoryStore()
     for name in (*names, "_watchdog.json", "metadata.json", "progress.json", MAIN, "logs/stacks.txt"):
@@ -103,34 +97,3 @@ def test_every_log_is_found_by_few_pages(others: list[str], logs: set[str], page
     listing = FleetListing(store)
     assert {run.run_id: set(run.files) for run in listing} == {"run-1": OWN | logs}
     assert listing.pages == pages
-
-
-@pytest.mark.parametrize("pattern", ["logs/{:06}.log", "logs/a{:06}.log", "logs/zz{:06}.bin"])
-def test_a_folder_of_ten_thousand_logs_stays_bounded(pattern: str) -> None:
-    store = _run(*(pattern.format(number) for number in range(10_000)))
-    found = run_files(store, "run-1")
-    assert set(found) >= OWN
-    assert len(found) <= LISTED + len(OWN)
-    assert len(store.calls) <= 4
-    assert run_files(store, "run-1") == found
-    listing = FleetListing(store)
-    assert [run.files for run in listing] == [found]
-
-
-def test_a_folder_with_nothing_but_a_log_is_a_run() -> None:
-    store = MemoryStore()
-    store.put_text("run-1/logs/slurm-77.out", "x")
-    assert [run.run_id for run in FleetListing(store)] == ["run-1"]
-
-
-def test_who_asks_by_name_knows_the_main_log_alone() -> None:
-    store = _run("logs/rank0.log")
-    assert set(ask_files(store, "run-1")) == OWN
-
-
-@pytest.mark.parametrize("name", ["_alerts.json", "_stop"])
-def test_a_policy_that_is_older_than_a_file_hides_that_file_alone(name: str) -> None:
-    store = _run("_error", name)
-
-    store.refuse("any", DeniedError("403"), named=name)
-    assert set(ask_files(store, "run-1")) == OWN | {"_error"}

@@ -9,38 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.stores.port import StoreError, UnreachableError
-from lastbeat.training.sdk.log_shipping import LogWindow
 from lastbeat.watch.observe.local_logs import local_log
 from lastbeat.watch.observe.log_cursor import SEARCHABLE_BYTES
-from lastbeat.watch.observe.log_following import FIRST_BYTES, LONG_LINE_BYTES, follow
+from lastbeat.watch.observe.log_following import follow
 from lastbeat.watch.observe.log_source import StoredLog
 from lastbeat.watch.observe.tailed_log import TailedLog
 from support.followed import KEY, ROOM, Followed, document, kept, lines, said
 from support.log_recorder import GAP, recorders
 from support.memory import MemoryStore
 from support.there import there
-
-
-def test_a_log_that_has_not_changed_costs_nothing() -> None:
-    log = Followed()
-    log.put(lines(0, 10))
-    assert log.look() == 1
-    assert [log.look() for _ in range(3)] == [0, 0, 0]
-    log.restart()
-    assert log.look() == 0
-    assert log.text == lines(0, 10)
-
-
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_log_that_grew_costs_one_read_of_little_more_than_what_is_new(restarted: bool) -> None:
-    log = Followed()
-    for count in (100, 101, 500, 2000):
-        log.put(lines(0, count))
-        if restarted:
-            log.restart()
-        assert log.look() == 1
-        assert log.text == lines(0, count)
-    assert len(log.made) == 1
 
 
 def test_what_is_read_of_a_log_that_grew_is_little() -> None:
@@ -105,16 +82,6 @@ def test_a_file_that_is_another_one_now_is_read_from_its_start(before: str, afte
     assert not log.file.late
 
 
-def test_the_first_look_reads_the_end_of_a_long_log_and_knows_that_it_came_late() -> None:
-    log = Followed()
-    log.put(lines(0, 20_000))
-    assert log.look() == 1
-    assert log.text.startswith(GAP)
-    assert len(log.text) < FIRST_BYTES + 100
-    assert log.text.endswith(lines(19_990, 10))
-    assert log.file.late
-
-
 def test_more_than_may_be_read_is_skipped_but_for_its_end() -> None:
     log = Followed(room=100_000)
     log.put(lines(0, 10))
@@ -160,14 +127,6 @@ def test_a_line_counts_when_it_has_ended_or_stands_still() -> None:
     assert log.text == "step 1\nstep 2\n"
 
 
-def test_a_line_without_end_is_read_on_and_bounded() -> None:
-    log = Followed()
-    for size in (LONG_LINE_BYTES - 1, LONG_LINE_BYTES, 5 * LONG_LINE_BYTES):
-        log.put("x" * size)
-        log.look()
-    assert log.text == "x" * 5 * LONG_LINE_BYTES
-
-
 def test_what_goes_away_or_cannot_be_read_changes_nothing() -> None:
     log = Followed()
     log.put(lines(0, 10))
@@ -186,44 +145,6 @@ def test_what_goes_away_or_cannot_be_read_changes_nothing() -> None:
     log.put(lines(0, 20))
     log.look()
     assert log.text == lines(0, 20)
-
-
-def test_the_lines_of_a_window_are_numbered_as_it_shows_them_now() -> None:
-    log = Followed()
-    for count in (1000, 1200, 1900):
-        log.put(lines(count - 1000, 1000))
-        log.look()
-        assert log.file.shift is not None
-        assert log.file.next_line - log.file.shift == 1001
-    log.restart()
-    log.put(lines(5000, 1000))
-    log.look()
-    assert log.file.shift is not None
-    assert log.file.next_line - log.file.shift == 1001
-
-
-_printed = st.lists(
-    st.tuples(st.sampled_from(["", "ä", "x" * 100, " 12%|", " 13%|\r 14%|"]), st.sampled_from(["\n", "\n", "\r", ""])),
-    max_size=6,
-)
-
-
-@given(st.lists(st.tuples(_printed, st.booleans()), max_size=15))
-def test_what_the_sdk_ships_is_read_line_by_line(beats: list[tuple[list[tuple[str, str]], bool]]) -> None:
-    log, window, everything, count = Followed(), LogWindow(4000), LogWindow(1 << 20), 0
-    for printed, restarted in beats:
-        for text, end in printed:
-            count += 1
-            for each in (window, everything):
-                each.feed(f"{count} {text}{end}")
-        log.put(window.content().decode())
-        if restarted:
-            log.restart()
-        log.look()
-    log.put(window.content(ending=True).decode())
-    log.look()
-    assert log.text == everything.content(ending=True).decode("latin-1")
-    assert len(log.made) <= 1
 
 
 class _Shipping:

@@ -66,24 +66,8 @@ def test_what_matches_nothing_and_what_is_left_out_is_said(tmp_path: Path) -> No
     assert [words in note for words, note in zip(("gone.log", "2 more"), notes, strict=True)] == [True, True]
 
 
-def test_the_home_folder_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    _put(tmp_path / "train.log")
-    (log,) = local_logs(["~/train.log"])[0]
-    assert log.path == tmp_path / "train.log"
-
-
 def _log(path: Path) -> LocalLog:
     return there(local_log(path))
-
-
-def test_a_part_is_read_and_behind_the_end_is_nothing(tmp_path: Path) -> None:
-    log = _log(_put(tmp_path / "train.log", "0123456789"))
-    for start, expected in ((0, b"012"), (8, b"89"), (10, b""), (1000, b"")):
-        blob = there(log.read(start, 3))
-        assert (blob.body, blob.size_bytes, blob.version) == (expected, 10, log.version)
-    log.path.unlink()
-    assert log.read(0, 3) is None
 
 
 def test_a_rotated_file_is_found_under_its_new_name(tmp_path: Path) -> None:

@@ -39,28 +39,6 @@ def test_steps_are_told_with_the_time_at_which_they_were_first_there(restarted: 
     assert (report.step, report.progress_at) == (14, run.store.now)
 
 
-def test_logs_that_have_not_changed_cost_nothing_and_one_that_grew_one_read() -> None:
-    run = LogScene()
-    for rank in range(8):
-        run.put(f"logs/rank{rank}.log", steps(0, 10))
-    run.look()
-    assert run.reads == 8
-    run.look()
-    assert run.reads == 0
-    run.put("logs/rank3.log", steps(0, 12))
-    run.look(restarted=True)
-    assert run.reads == 1
-
-
-def test_no_logs_say_nothing() -> None:
-    run = LogScene()
-    run.put("metadata.json", "{}")
-    assert run.look() == LogReport()
-    run.put(MAIN, "")
-    assert run.look() == LogReport(empty_at=run.store.now)
-    assert run.logs.explain(run_files(run.store, RUN), None).cause is None
-
-
 @pytest.mark.parametrize("error", [UnreachableError("no answer"), DeniedError("not allowed", "ask")])
 def test_what_cannot_be_read_is_said_and_changes_nothing(error: Exception) -> None:
     run = LogScene()
@@ -114,13 +92,6 @@ def test_a_look_reads_no_more_than_it_may_and_comes_to_everybody() -> None:
     assert run.look().step == 1999
 
 
-def test_a_look_without_time_asks_for_nothing() -> None:
-    run = LogScene(LogReadLimits(look_s=0.0))
-    run.put(MAIN, steps(0, 10))
-    report = run.look()
-    assert (run.reads, report.unread) == (0, (MAIN,))
-
-
 def test_more_logs_than_are_read_are_said_to_be_left_out() -> None:
     run = LogScene()
     for rank in range(300):
@@ -128,18 +99,6 @@ def test_more_logs_than_are_read_are_said_to_be_left_out() -> None:
     report = run.look()
     assert run.reads == 64
     assert "32 or more of them are not read" in report.notes[0]
-
-
-def test_a_file_that_a_listing_leaves_out_is_not_gone() -> None:
-    run = LogScene()
-    run.put("logs/rank3.log", CRASH)
-    run.put(MAIN, steps(0, 2))
-    files = run_files(run.store, RUN)
-    cause = run.logs.look(files).explanation.cause
-    run.put(MAIN, steps(0, 3))
-    files = {MAIN: run_files(run.store, RUN)[MAIN]}
-    assert cause is not None
-    assert run.logs.look(files).explanation.cause == cause
 
 
 def test_what_an_earlier_attempt_wrote_counts_for_nothing_once_a_new_one_began() -> None:
@@ -158,33 +117,6 @@ def test_what_an_earlier_attempt_wrote_counts_for_nothing_once_a_new_one_began()
     assert report.explanation.cause.evidence.line == 10 + 4 + 1 + 4
     deep = run.logs.explain(run_files(run.store, RUN), None)
     assert deep.cause == report.explanation.cause
-
-
-@pytest.mark.parametrize("name", [MAIN, "logs/slurm-2.out"])
-def test_what_a_new_attempt_wrote_into_a_file_of_its_own_is_its_own(name: str) -> None:
-    run = LogScene()
-    run.logs.begin_attempt(1)
-    run.put(MAIN, steps(0, 100) + CRASH)
-    run.look()
-    run.put(name, "begun again\nModuleNotFoundError: No module named 'apex'\n")
-    run.look()
-    run.logs.begin_attempt(2)
-    for _ in range(2):
-        cause = there(run.look(restarted=True).explanation.cause)
-        assert (cause.error_type, cause.evidence.file) == ("environment", name)
-    run.logs.begin_attempt(3)
-    assert run.look() == LogReport()
-
-
-def test_the_deep_reading_does_not_read_back_into_an_earlier_attempt() -> None:
-    run = LogScene(LogReadLimits(file_bytes=3000))
-    run.put(MAIN, CRASH)
-    run.look()
-    run.logs.begin_attempt()
-    run.put(MAIN, CRASH + "x" * 60 + "\n" + "no error here\n" * 1000)
-    report = run.look()
-    assert "skipped" in report.notes[0]
-    assert run.logs.explain(run_files(run.store, RUN), None).cause is None
 
 
 def _stamped(at: datetime, zone: str, text: str) -> str:
@@ -251,13 +183,6 @@ def test_nor_does_one_in_the_name_of_a_peer() -> None:
     found = run.logs.explain(run_files(run.store, RUN), None)
     assert found.peer is not None
     assert "hunter22" not in repr(found)
-
-
-def test_the_error_file_is_read_like_a_log() -> None:
-    run = LogScene()
-    found = run.logs.explain({}, CRASH)
-    assert found.cause is not None
-    assert (found.cause.error_type, found.cause.evidence.file) == ("oom", "_error")
 
 
 def test_the_closer_reading_goes_further_back_than_the_looks() -> None:

@@ -43,26 +43,6 @@ def test_other_files_in_the_folder_cost_next_to_nothing(names: list[str], reques
     assert sum(operation == "list" for operation, _ in world.store.calls) <= requests
 
 
-def test_a_run_whose_name_begins_with_anothers_is_another_run() -> None:
-    world = World()
-    world.store.put_text(f"{RUN}-2/_error", "not ours")
-    world.both(5)
-    seen, _ = observer_of(world.store).look()
-    assert isinstance(seen, Seen)
-    assert seen.error is None
-
-
-def test_what_did_not_change_is_not_read_again() -> None:
-    world = World()
-    world.both(5)
-    world.error("boom")
-    observer = observer_of(world.store)
-    observer.look()
-    world.store.calls.clear()
-    observer.look()
-    assert world.store.calls == [("list", f"{RUN}/")]
-
-
 def test_a_5_gb_error_costs_a_few_kilobytes() -> None:
     world = World()
     world.error("OSError: disk full\n" + "x" * 1_000_000)

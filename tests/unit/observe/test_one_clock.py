@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lastbeat.model.policy import Policy
-from lastbeat.stores.directory import OWN_FILE_SYSTEMS, DirectoryStore, file_system_of
+from lastbeat.stores.directory import file_system_of
 from lastbeat.stores.kind import FREE, Traits
 from lastbeat.watch.observe.run import Observer
 from support.memory import MemoryStore
@@ -86,9 +86,3 @@ def test_the_file_system_of_a_folder(tmp_path: Path, folder: str, kind: str) -> 
 
 def test_where_nobody_says_nothing_is_taken_for_granted(tmp_path: Path) -> None:
     assert file_system_of(tmp_path, tmp_path / "none") == ""
-
-
-def test_a_directory_of_this_machine_goes_by_its_clock(tmp_path: Path) -> None:
-    here = file_system_of(tmp_path) in OWN_FILE_SYSTEMS
-    assert DirectoryStore(tmp_path).traits.one_clock is here
-    assert DirectoryStore(tmp_path / "not made yet").traits.one_clock is False

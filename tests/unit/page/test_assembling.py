@@ -84,12 +84,6 @@ def test_the_page_fetches_nothing_from_anywhere() -> None:
         assert not any(name.startswith("on") or name == "style" for name in attributes), (tag, attributes)
 
 
-def test_the_same_data_make_the_same_page() -> None:
-    assert page() == page()
-    assert page(data={"fleet": {"runs": []}, "runs": {}}) == page(data={"fleet": {"runs": []}, "runs": {}})
-    assert page() != page(data={})
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -115,12 +109,6 @@ def test_a_part_that_would_leave_its_place_is_refused(name: str, text: str) -> N
 def test_a_template_without_its_marks_is_refused(template: str) -> None:
     with pytest.raises(AssetError, match=r"page\.html has not just one"):
         assemble(parts(page_html=template))
-
-
-def test_what_stands_in_a_part_is_never_taken_for_a_mark() -> None:
-    before, after, _ = assemble(parts(app_js="x = 'STYLE-->' + '\\g<0>' // DATA"))
-    assert b"'STYLE-->' + '\\g<0>' // DATA" in after
-    assert before.endswith(b'id="data">')
 
 
 def test_a_part_that_was_not_shipped_is_an_error_that_names_it() -> None:

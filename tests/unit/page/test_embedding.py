@@ -88,13 +88,6 @@ def test_details_are_taken_in_their_order_as_far_as_there_is_room_and_the_rest_i
     assert fitted(fleet(3), runs, needy=ids(5), limit_bytes=50_000)["fleet"]["notes"] == []
 
 
-def test_one_that_is_too_large_leaves_its_room_to_others() -> None:
-    data = fitted(
-        fleet(3), [("large", {"log": noise(90_000, 1)}), ("small", {"log": ""})], needy=["large"], limit_bytes=9_000
-    )
-    assert list(data["runs"]) == ["small"]
-
-
 def test_where_not_even_the_rows_fit_those_that_need_people_least_are_left_out() -> None:
     data = fitted(fleet(400, each=300), [("run-0", {"log": noise(50_000, 1)})], needy=ids(1), limit_bytes=60_000)
     shown = data["fleet"]["runs"]

@@ -22,7 +22,7 @@ from lastbeat.model.view import FleetView, Row, RunView, StoreOutage
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.views.fleet_losses import LossReader
-from lastbeat.views.page.writing import KEY, MOST_RUNS, PageOfFleet
+from lastbeat.views.page.writing import KEY, PageOfFleet
 from lastbeat.watch.record.codec import encode
 from support.memory import START, MemoryStore
 from support.there import there
@@ -124,13 +124,6 @@ def test_it_is_written_again_only_when_it_is_time(world: World, after_s: float, 
     assert world.opened == 1 + written
 
 
-def test_until_it_is_time_a_process_that_knows_asks_nothing(world: World) -> None:
-    page = world.writer()
-    write(page)
-    world.store.pass_time(EVERY_S - 1)
-    assert write(page) == REPORT
-
-
 def test_a_page_from_the_future_does_not_keep_new_ones_away(world: World) -> None:
     world.store.put_text(KEY, "old", modified=START + timedelta(days=400))
     write(world.writer())
@@ -149,13 +142,6 @@ def test_a_run_that_did_not_change_is_not_read_again(world: World) -> None:
     assert sorted(world.looks) == ["failed", "failed", "lives"]
 
 
-def test_only_so_many_runs_have_their_details_and_that_is_said(world: World) -> None:
-    world.rows = [row(f"run-{number:03}", Status.FAILED) for number in range(MOST_RUNS + 5)]
-    write(world.writer())
-    assert len(world.data["runs"]) == MOST_RUNS
-    assert "no details of 5 runs" in world.data["fleet"]["notes"][0]
-
-
 def test_a_run_that_cannot_be_read_has_none(world: World) -> None:
     world.rows = [row("one", Status.FAILED), row("two", Status.FAILED)]
     world.broken = {"one": StoreError("denied")}
@@ -171,11 +157,6 @@ def test_runs_that_there_is_no_time_for_have_none(world: World) -> None:
     assert len(world.data["fleet"]["runs"]) == 40
     assert len(world.data["runs"]) < 40
     assert f"no details of {40 - len(world.data['runs'])} run" in world.data["fleet"]["notes"][0]
-
-
-def test_where_there_is_no_time_at_all_nothing_is_begun(world: World) -> None:
-    assert write(world.writer(), within_s=1.0).notes == REPORT.notes
-    assert (world.opened, KEY in world.store.held) == (0, False)
 
 
 def test_a_fleet_that_cannot_be_seen_leaves_the_old_page(world: World) -> None:
@@ -266,18 +247,6 @@ def test_a_large_past_is_read_a_part_at_a_time_and_the_page_says_how_much(world:
         read.append((costs["total"]["failures"], costs["unread"]))
         world.store.pass_time(EVERY_S)
     assert read == [(300, 400), (600, 100), (700, 0)]
-
-
-def test_what_no_reading_comes_to_is_no_reason_to_read_again_within_the_hour(world: World) -> None:
-    world = replace(costly(world, runs=700), most_losses=500)
-    page, read = world.writer(), []
-    for _ in range(4):
-        world.store.calls.clear()
-        write(page)
-        listed = any(operation in {"list", "folders"} for operation, _ in world.store.calls)
-        read.append((listed, world.data["causes"]["unread"]))
-        world.store.pass_time(EVERY_S)
-    assert read == [(True, 400), (True, 200), (False, 200), (False, 200)]
 
 
 def test_where_what_failures_cost_cannot_be_read_the_page_is_written_without(world: World) -> None:

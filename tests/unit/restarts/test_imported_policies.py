@@ -159,14 +159,6 @@ def test_a_state_of_the_job_is_a_change_of_the_run(entry: str, on: set[str]) -> 
     assert on or any("LogAction on pending (pending): left out; on: has started" in each for each in found.notes)
 
 
-@pytest.mark.parametrize(("state", "mode"), [("crash", "crash"), ("stall", "stall"), ("TimeoutState", "timeout")])
-def test_a_restart_on_a_state_is_one_of_that_mode(state: str, mode: str) -> None:
-    found = take(f"log_events: []\nstate_events: [{{name: {state}, action: {RESTART}}}]")
-    policy = loaded(found)
-    assert {each.value: rule.kind for each, rule in policy.rules.items()} == {mode: "always"}
-    assert policy.reactions == {}
-
-
 def test_what_a_saved_checkpoint_leads_to_follows_each_checkpoint() -> None:
     text = """\
 log_events:
@@ -198,13 +190,6 @@ def test_a_signal_that_is_called_as_a_change_of_the_run_is_not_mixed_up_with_it(
 # Policies.
 
 
-def test_hydras_defaults_name_a_policy() -> None:
-    found = take("defaults: [/monitoring: megatron_production, /restart: megatron_transient]")
-    assert yaml.safe_load(found.catalogue)["extends"] == ["megatron_production"]
-    assert loaded(found).rules == load("megatron_transient").rules
-    assert any("see 'lastbeat policy show megatron_transient'" in each for each in found.notes)
-
-
 def test_a_named_policy_and_actions_are_one_policy() -> None:
     text = f"""\
 defaults: [/restart: megatron_checkpoint_eval]
@@ -216,19 +201,6 @@ monitoring:
     shipped = load("megatron_checkpoint_eval")
     assert found.rules == shipped.rules
     assert found.reactions == {**shipped.reactions, "s": (Reaction(action="restart"),)}
-
-
-def test_of_several_policies_the_last_one_wins() -> None:
-    found = take("defaults: [/restart: default, override /restart: megatron_conservative]")
-    assert (found.catalogue, loaded(found).rules) == ("", load("megatron_conservative").rules)
-
-
-def test_a_policy_that_there_is_not_restarts_nothing() -> None:
-    text = f"defaults: [/restart: transient]\nlog_events: [{{name: s, pattern: x, action: {RESTART}}}]"
-    found = take(text)
-    assert loaded(found).rules == {}
-    note = "m.yaml:1: defaults: /restart: transient: import that file as well, and put its policies: into this one"
-    assert any(each.startswith(note) for each in found.notes)
 
 
 TOP = """\
@@ -292,11 +264,6 @@ def test_the_policy_of_a_monitor_can_be_used(stem: str) -> None:
     found = import_configuration(path.read_text("utf-8"), path.name)
     assert loaded(found).reactions
     assert "\non:\n" in found.policy
-
-
-def test_a_monitor_without_actions_makes_no_policy() -> None:
-    path = MONITORS["log_signals"]
-    assert import_configuration(path.read_text("utf-8"), path.name).policy == ""
 
 
 # Whatever a file says.

@@ -8,7 +8,6 @@ import pytest
 from lastbeat.jobs.restarts.loading import RestartPolicyError, load, names, shipped_text
 from lastbeat.model.restart import JobEnd, Mode, Reaction, RestartPolicy
 from lastbeat.watch.decide.restart import decide_restart
-from lastbeat.watch.observe.log_observer import default_catalogue
 from support.row_by_row import labelled
 
 THEIRS = """\
@@ -69,12 +68,6 @@ def test_a_class_at_the_top_decides_about_each_end_that_is_no_success(tmp_path: 
     assert not restarts(found, JobEnd(Mode.SUCCESS))
 
 
-@pytest.mark.parametrize("alias", ["cuda", "slurm"])
-def test_a_subsystem_of_other_systems_stands_for_ours(tmp_path: Path, alias: str) -> None:
-    (tmp_path / "a.yaml").write_text(THEIRS.replace("[distributed]", f"[{alias}]"), encoding="utf-8")
-    assert load(str(tmp_path / "a.yaml")).rules[Mode.CRASH].subsystems[alias]
-
-
 @pytest.mark.parametrize("name", names())
 def test_each_shipped_policy_can_be_copied_and_used(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.yaml").write_text(shipped_text(name), encoding="utf-8")
@@ -124,28 +117,9 @@ on:
     }
 
 
-def test_a_line_below_a_shipped_policy_restarts_device_side_asserts_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "asserts.yaml"
-    path.write_text(f"{shipped_text('megatron_transient')}also: [cuda_device_side_assert]\n", encoding="utf-8")
-    before, after = load("megatron_transient"), load(str(path))
-    ends = [
-        JobEnd(mode, each.error_type or "unknown", each.subsystem, each.name)
-        for each in default_catalogue().signals
-        for mode in Mode
-    ]
-    changed = {(end.signal, end.mode) for end in ends if restarts(before, end) is not restarts(after, end)}
-    assert changed == {("cuda_device_assert", mode) for mode in (Mode.CRASH, Mode.STALL, Mode.TIMEOUT)}
-    assert all(restarts(after, end) for end in ends if (end.signal, end.mode) in changed)
-
-
 def restarts(policy: RestartPolicy, end: JobEnd) -> bool:
     now = datetime(2026, 1, 1, tzinfo=timezone.utc)
     return decide_restart(policy, end, (), now, delay_s=0.0, chance=0.0).restart
-
-
-def test_no_window_is_a_choice(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("budgets: {window: null}\n", encoding="utf-8")
-    assert load(str(tmp_path / "own.yaml")).window_restarts is None
 
 
 BLOCK = "policies:\n  - mode: crash\n    implementation: {class_name: SelectiveRestartPolicy, "
@@ -194,11 +168,6 @@ FAULTS = [
 @pytest.mark.parametrize(("text", "fault"), labelled(FAULTS))
 def test_a_fault_is_told_with_its_line(tmp_path: Path, text: str, fault: str) -> None:
     assert fault in faults(tmp_path, text)
-
-
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
-    found = faults(tmp_path, BLOCK + "max_retries: -1, restart_on_error_types: [x]}\nbudget: {}\n")
-    assert len(found) >= 2
 
 
 @pytest.mark.parametrize(

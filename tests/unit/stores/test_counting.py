@@ -88,13 +88,3 @@ def test_no_request_is_lost_between_threads() -> None:
     with ThreadPoolExecutor(len(stores)) as pool:
         list(pool.map(ask, stores))
     assert tally.counts == counted(GET=4000, PUT=4000)
-
-
-def test_a_part_is_what_came_on_top() -> None:
-    memory, store = counting()
-    store.read(KEY, 1)
-    before = store.tally.counts
-    store.read(KEY, 1)
-    store.list("")
-    assert store.tally.since(before) == counted(GET=1, LIST=1)
-    assert (store.url, store.clock()) == (memory.url, memory.now)

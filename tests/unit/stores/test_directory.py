@@ -4,7 +4,6 @@ import fcntl
 import os
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -28,10 +27,6 @@ def root(tmp_path: Path) -> Path:
 
 def _keys(store: DirectoryStore, prefix: str = "", start_after: str = "") -> list[str]:
     return [e.key for e in store.list(prefix, start_after).entries]
-
-
-def _faults(store: DirectoryStore, prefix: str = "") -> dict[str, str]:
-    return {entry.key: str(entry.fault) for entry in store.list(prefix).entries if entry.fault is not None}
 
 
 def test_what_is_no_regular_file_is_not_there_and_blocks_nobody(root: Path) -> None:
@@ -72,16 +67,6 @@ def test_a_run_linked_within_the_root_is_followed_and_a_circle_is_not(root: Path
     assert {"run-1", "run-2"} <= set(store.folders())
 
 
-def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "runs").symlink_to(root)
-    store = DirectoryStore(tmp_path / "runs")
-    store.write("run-1/metadata.json", b"{}")
-    (root / "run-1" / "progress.json").symlink_to(tmp_path / "runs" / "run-1" / "metadata.json")
-    assert _keys(store) == ["run-1/metadata.json", "run-1/progress.json"]
-    assert there(store.read("run-1/progress.json", 10)).body == b"{}"
-    assert _faults(store) == {}
-
-
 def test_hidden_files_and_names_that_are_no_text_are_not_listed(root: Path) -> None:
     store = DirectoryStore(root)
     store.write("run-1/metadata.json", b"{}")
@@ -93,13 +78,6 @@ def test_hidden_files_and_names_that_are_no_text_are_not_listed(root: Path) -> N
     assert _keys(store) == ["run-1/metadata.json"]
     # Our own lock is among them, and no half-written file stays behind.
     assert {n.name for n in (root / "run-1").glob(".lastbeat*")} == {".lastbeat.lock"}
-
-
-def test_a_folder_of_the_root_may_be_hidden(root: Path) -> None:
-    store = DirectoryStore(root)
-    store.write(".mine/metadata.json", b"{}")
-    assert _keys(store) == _keys(store, ".mine/") == [".mine/metadata.json"]
-    assert store.folders() == (".mine",)
 
 
 @pytest.mark.parametrize("key", ["", "/etc/passwd", "a/../../x", "a//b", "a/./b", "a/", "a\0b", ".."])
@@ -179,13 +157,6 @@ def test_a_state_directory_is_empty_until_it_is_made_by_the_first_write(tmp_path
     assert _keys(store) == ["run-1/_watchdog.json"]
 
 
-def test_the_root_is_written_as_people_know_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    assert DirectoryStore(Path("runs")).url == str(tmp_path / "runs")
-    assert DirectoryStore(Path("~/runs")).url == str(tmp_path / "runs")
-
-
 def test_a_long_name_is_not_there_and_cannot_be_written(root: Path) -> None:
     store = DirectoryStore(root)
     assert store.read("x" * 300, 1) is None
@@ -240,29 +211,6 @@ def test_new_files_can_be_read_by_whom_the_umask_lets(root: Path) -> None:
     assert (root / "run-1" / "x").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_folder_before_the_start_is_not_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = DirectoryStore(root)
-    for key in ("run-1/_complete", "run-1/checkpoints/1/a.pt", "run-1/logs/x", "run-1/metadata.json"):
-        store.write(key, b"")
-    opened: list[str] = []
-    real = os.open
-
-    def noting(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        opened.append(path)
-        return real(path, flags, mode, dir_fd=dir_fd)
-
-    monkeypatch.setattr(os, "open", noting)
-    assert _keys(store, "run-1/", "run-1/checkpoints0") == ["run-1/logs/x", "run-1/metadata.json"]
-    assert opened == [str(root), "run-1", "logs"]
-
-
-def test_the_clock_is_the_file_systems(root: Path) -> None:
-    store = DirectoryStore(root)
-    assert abs(store.clock().timestamp() - time.time()) < 5
-    assert list(root.iterdir()) == []
-    assert abs(DirectoryStore(root / "missing").clock().timestamp() - time.time()) < 5
-
-
 _NAMES = st.text(st.sampled_from("ab-.0~é実 "), min_size=1, max_size=3).filter(lambda n: not n.startswith("."))
 
 
@@ -286,13 +234,6 @@ def test_a_private_root_is_made_for_its_user_alone(tmp_path: Path) -> None:
     root = tmp_path / "state" / "lastbeat"
     DirectoryStore(root, create=True, private=True).write("logs/run-1.json.z", b"x")
     assert root.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_root_that_cannot_be_looked_into_is_no_crash(root: Path) -> None:
-    there = DirectoryStore(root / ("long" * 100))
-    assert there.traits.one_clock == DirectoryStore(root / "gone").traits.one_clock
-    with pytest.raises(MissingStoreError):
-        there.list("")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")

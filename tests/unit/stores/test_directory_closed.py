@@ -13,7 +13,6 @@ from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.folder_walk import MOST_DEEP
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
 from support.closed import as_nobody, open_place
-from support.row_by_row import labelled
 
 BESIDE = ("a/metadata.json", "a0/metadata.json", "z/metadata.json")
 """Runs before and behind the one that something is wrong with."""
@@ -56,15 +55,6 @@ def test_a_folder_that_may_not_be_looked_into_is_named_and_all_else_is_listed(
         assert [entry.key for entry in page.entries] == sorted(entry.key for entry in page.entries)
 
 
-def test_a_file_that_may_not_be_read_is_listed_and_its_reading_denied(place: Path) -> None:
-    store = _fleet(place)
-    (place / "run" / "_error").chmod(0)
-    with as_nobody():
-        assert [entry.key for entry in store.list("run/").entries if entry.fault is not None] == []
-        with pytest.raises(DeniedError, match="not allowed to read run/_error"):
-            store.read("run/_error", 10)
-
-
 def test_who_may_only_read_is_told_what_is_denied(place: Path) -> None:
     store = _fleet(place)
     with as_nobody():
@@ -76,26 +66,6 @@ def test_who_may_only_read_is_told_what_is_denied(place: Path) -> None:
             with pytest.raises(DeniedError, match="not allowed to"):
                 call()
         store.clock()
-
-
-@pytest.mark.parametrize("link", labelled([
-    ("a checkpoint", "run/ckpt/last.pt"),
-    ("a sentinel", "run/_error"),
-    ("a whole run", "linked"),
-]))  # fmt: skip
-def test_a_link_into_a_closed_folder_is_named_and_all_else_is_listed(place: Path, link: str) -> None:
-    store = _fleet(place)
-    private = place / "_private"
-    (private / "run").mkdir(parents=True)
-    (private / "last.pt").write_text("")
-    (place / link).unlink(missing_ok=True)
-    (place / link).symlink_to(private / ("run" if link == "linked" else "last.pt"))
-    private.chmod(0)
-    with as_nobody():
-        entries = store.list("").entries
-    faults = {entry.key.rstrip("/") for entry in entries if entry.fault is not None}
-    assert faults == {"_private", link}
-    assert {*BESIDE, "run/metadata.json"} <= {entry.key for entry in entries if entry.fault is None}
 
 
 def test_a_root_of_which_only_the_names_of_runs_are_to_be_guessed_can_be_watched_by_name(place: Path) -> None:
@@ -137,24 +107,6 @@ def test_whatever_the_file_system_says_of_a_folder_concerns_that_alone(
     entries = store.list("").entries
     assert {entry.key: type(entry.fault) for entry in entries if entry.fault is not None} == {fault: kind}
     assert set(BESIDE) <= {entry.key for entry in entries if entry.fault is None}
-
-
-@pytest.mark.parametrize("number", [errno.EACCES, errno.ESTALE], ids=errno.errorcode.get)
-def test_whatever_the_file_system_says_of_a_file_concerns_that_alone(
-    place: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    store = _fleet(place)
-    real = os.stat
-
-    def failing(path: str, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> os.stat_result:
-        if path == "_error":
-            raise OSError(number, os.strerror(number))
-        return real(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-
-    monkeypatch.setattr(os, "stat", failing)
-    entries = store.list("").entries
-    assert [entry.key for entry in entries if entry.fault is not None] == ["run/_error"]
-    assert {*BESIDE, "run/metadata.json"} <= {entry.key for entry in entries if entry.fault is None}
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM], ids=errno.errorcode.get)

@@ -124,24 +124,12 @@ def test_a_link_within_the_root_is_followed(root: Path, link: str, target: str, 
     assert [entry.version for entry in store.list("").entries if entry.key == key] == [version]
 
 
-def test_a_folder_below_a_run_is_not_followed_and_said(root: Path) -> None:
-    (root / "run" / "logs").symlink_to(root / "other")
-    (fault,) = [entry for entry in DirectoryStore(root).list("").entries if entry.fault is not None]
-    assert fault.key == "run/logs"
-    assert "followed only as whole runs" in str(fault.fault)
-
-
 @pytest.mark.parametrize("target", ["/nonexistent/run", "/proc/1/root/etc"])
 def test_whether_there_is_anything_outside_makes_no_difference(root: Path, target: str) -> None:
     (root / "run" / "_error").symlink_to(target)
     (root / "new").symlink_to(target)
     faults = [entry.key for entry in DirectoryStore(root).list("").entries if entry.fault is not None]
     assert faults == ["new/", "run/_error"]
-
-
-def test_a_file_beside_the_runs_may_be_a_link_to_anywhere(root: Path, secret: Path) -> None:
-    (root / "README").symlink_to(secret / "_error")
-    assert [entry.key for entry in DirectoryStore(root).list("").entries if entry.fault is not None] == ["README"]
 
 
 class Swapper:
@@ -349,16 +337,6 @@ def test_a_link_out_of_a_run_shows_no_more_than_who_made_it_may_show(
     if link == "third":
         assert [entry.key for entry in store.list("").entries if entry.fault is not None] == ["third/"]
     assert DirectoryStore(root, trusting=True).read(key, 1000) is not None
-
-
-@as_root
-def test_a_link_within_a_run_is_as_good_as_its_file(root: Path) -> None:
-    """As a program makes it that names its log by the day, and another user runs it."""
-    DirectoryStore(root).write("run/logs/train-3.log", SECRET)
-    (root / "run/logs/training_log_latest.txt").symlink_to("train-3.log")
-    for path in ("run", "run/logs", "run/logs/training_log_latest.txt"):
-        os.chown(root / path, FOLDER, FOLDER, follow_symlinks=False)
-    assert DirectoryStore(root).read("run/logs/training_log_latest.txt", 1000) is not None
 
 
 @as_root

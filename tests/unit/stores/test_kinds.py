@@ -9,7 +9,6 @@ from lastbeat.model.secrets import Redactor
 from lastbeat.settings import SettingsError, load, opening, secrets_in
 from lastbeat.stores import registry
 from lastbeat.stores.az_store import _account
-from lastbeat.stores.kind import Charge
 from support.row_by_row import check_each, labelled
 
 SIGNED = "sv=2021-12-02&sp=rl&sig=aHVzaC1odXNoLWh1c2g%3D"
@@ -27,14 +26,6 @@ def test_a_kind_has_an_address_that_it_takes_itself(scheme: str) -> None:
     assert root.scheme == scheme
     assert root.url == kind.EXAMPLE
     assert registry.is_address(kind.EXAMPLE) is not kind.TRAITS.local
-
-
-@pytest.mark.parametrize("scheme", registry.KINDS)
-def test_a_kind_has_a_price_for_each_request(scheme: str) -> None:
-    prices = registry.module(scheme).TRAITS.prices
-    assert set(prices.per_request) == {"LIST", "PUT", "GET", "HEAD", "DELETE"}
-    assert prices.free is (prices.charge is Charge.FREE) is registry.module(scheme).TRAITS.local
-    assert prices.told
 
 
 @pytest.mark.parametrize(("environ", "hidden"), labelled([
@@ -97,9 +88,3 @@ def test_an_account_that_is_none_is_a_wrong_setting(tmp_path: Path, name: str) -
     found = load({}, settings("az://c-1", AZURE_STORAGE_ACCOUNT_NAME=name), tmp_path)
     with pytest.raises(SettingsError, match="AZURE_STORAGE_ACCOUNT_NAME"):
         opening.store(found)
-
-
-@pytest.mark.parametrize("root", ["gs://one/p", "/one", "s3://two/p"])
-def test_a_bucket_and_another_root_are_two_places(tmp_path: Path, root: str) -> None:
-    with pytest.raises(SettingsError, match="two different places"):
-        load({"MONITORING_ROOT": root, "MONITORING_BUCKET": "one"}, {}, tmp_path)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from lastbeat.stores.limited import LimitedStore, TimelyStore
-from lastbeat.stores.port import ConflictError, DeniedError, Expect, Store, UnreachableError
-from support.memory import Killed, MemoryStore
+from lastbeat.stores.port import Expect, Store, UnreachableError
+from support.memory import MemoryStore
 from support.row_by_row import labelled
 from support.waiting import until
 
@@ -32,16 +32,6 @@ def timely(store: Store, seconds: float) -> TimelyStore:
     made = TimelyStore(store)
     made.until = time.monotonic() + seconds
     return made
-
-
-@pytest.mark.parametrize("fault", [DeniedError("no"), ConflictError("no"), Killed(), ZeroDivisionError()], ids=repr)
-def test_what_is_raised_in_time_is_raised_here(fault: BaseException) -> None:
-    inner = MemoryStore()
-    inner.refuse("any", fault)
-    for store in (LimitedStore(inner, 60.0), timely(inner, 60.0)):
-        with pytest.raises(type(fault)) as raised:
-            store.write("a", b"", "v1")
-        assert raised.value is fault
 
 
 @pytest.mark.parametrize("limited", [lambda store: LimitedStore(store, 0.05), lambda store: timely(store, 0.05)])

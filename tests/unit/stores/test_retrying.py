@@ -91,24 +91,8 @@ def test_a_conditional_write_is_never_repeated(expect: Expect | str) -> None:
     assert len(bench.memory.calls) == 1
 
 
-@pytest.mark.parametrize("fraction", [0.0, 0.25])
-def test_pauses_are_drawn_from_zero_up(fraction: float) -> None:
-    bench = Bench(DOWN, DOWN, fraction=fraction)
-    bench.store.read(KEY, 10)
-    assert bench.pauses == [fraction, 2 * fraction]
-
-
 def test_no_try_begins_after_the_total_time() -> None:
     bench = Bench(DOWN, DOWN, DOWN, call_s=10.0)
     with pytest.raises(UnreachableError):
         bench.store.read(KEY, 10)
     assert len(bench.memory.calls) == 2
-
-
-def test_pauses_differ_by_themselves() -> None:
-    drawn: list[float] = []
-    for _ in range(20):
-        bench = Bench(DOWN)
-        RetryingStore(bench.memory, sleep=drawn.append).read(KEY, 10)
-    assert len(set(drawn)) > 10
-    assert all(0 <= pause <= 0.3 for pause in drawn)

@@ -71,14 +71,6 @@ def test_every_operation_of_the_port_is_known_here() -> None:
 
 
 @pytest.mark.parametrize("operation", CALLS)
-def test_each_operation_passes_the_wrapper_once_with_its_key(operation: str) -> None:
-    key, call = CALLS[operation]
-    witness = Witness(filled())
-    call(witness)
-    assert witness.passed == [(operation, key)]
-
-
-@pytest.mark.parametrize("operation", CALLS)
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_each_wrapper_passes_on_what_it_was_asked_and_what_is_answered(name: str, operation: str) -> None:
     inner, plain = filled(), filled()
