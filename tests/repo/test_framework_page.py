@@ -35,4 +35,4 @@ def test_a_block_is_python_and_calls_what_there_is(block: Block) -> None:
 
 
 def test_each_framework_has_its_lines() -> None:
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
