@@ -13,12 +13,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import click
 from botocore.exceptions import BotoCoreError
 
 import lastbeat
+from lastbeat.alerts.slack_bot import SLACK_BOT_TOKEN, SLACK_CHANNEL
 from lastbeat.explain.signals import compiling
 from lastbeat.settings import Settings, SettingsError, table
 from lastbeat.stores import s3
@@ -54,15 +55,20 @@ The alarms of the watchdog itself go to the topic, and Slack does not get them: 
 --set PingUrl=…, or subscribe to the topic, so that people hear of a watchdog that has stopped.
 """
 PAGED = """\
-With --page there is a second function, which may read what people see of the runs and write nothing, and an address
+With --page there is a second function, which may read what people see of the runs and write {writes}, and an address
 that everyone can reach and the token opens. SAM prints it as PageUrl: set LASTBEAT_DASHBOARD_URL to it, so that alerts
-link there. Without --page a later deployment keeps the page; --set PageToken= takes it away.
+link there. Without --page a later deployment keeps the page; --set PageToken= --set PageOperateToken= takes it away.
+"""
+ANSWERS = """\
+Slack's requests are answered at PageUrl with slack behind it; docs/alerts.md says where to enter that.
 """
 UNGUARDED = (
-    "--page needs a token, for its address is open to everyone: set LASTBEAT_DASHBOARD_TOKEN to what "
+    "--page needs {token}, for its address is open to everyone: set LASTBEAT_DASHBOARD_TOKEN to what "
     "'openssl rand -hex 24' prints"
 )
-_SECRET = re.compile(r"^(SlackWebhookUrl|PagerDutyKey|PingUrl|PageToken)=.*", re.DOTALL)
+_SECRET = re.compile(
+    r"^(SlackWebhookUrl|PagerDutyKey|PingUrl|Page(Operate)?Token|SlackBotToken|SlackSigningSecret)=.*", re.DOTALL
+)
 """Parameters that are masked when printed, as NoEcho in the template."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
 _PARAMETER = re.compile(r"[A-Za-z]+=[^\0\n]*")
@@ -84,10 +90,14 @@ _INFRA: Final = ("template.yaml", "package.sh", "bundle.py", "requirements.txt",
     name="own",
 )
 @options.option(
-    "--page",
-    "Also serve the page of the fleet, at an address of its own that LASTBEAT_DASHBOARD_TOKEN opens.",
+    "--page [operate]",
+    "Also serve the page of the fleet, at an address of its own that LASTBEAT_DASHBOARD_TOKEN opens; 'operate': people "
+    "act on runs there, and from Slack.",
     WHAT,
-    name="paged",
+    name="right",
+    is_flag=False,
+    flag_value="view",
+    type=click.Choice(["view", "operate"]),
 )
 @options.option("--dry-run", "Run nothing; print the commands.")
 @options.place
@@ -100,7 +110,7 @@ def command(  # noqa: PLR0913 - one for each option
     runtime: str,
     parameters: Sequence[str],
     own: str | None,
-    paged: bool,
+    right: Literal["view", "operate"] | None,
     dry_run: bool,
     **given: str | None,
 ) -> int:
@@ -109,9 +119,7 @@ def command(  # noqa: PLR0913 - one for each option
     Prints first what will be created. Needs the AWS SAM command line, and credentials with permission to create it.
     """
     settings = _read(stack, parameters, own, given)
-    tokens = settings[table.DASHBOARD_TOKEN]
-    if paged and tokens is None:
-        raise SettingsError([UNGUARDED])
+    page = _page(right, settings)
     root, sources = settings.root, _sources(settings)
     infra = sources / "infra"
     if root.scheme != s3.SCHEME:
@@ -128,10 +136,11 @@ def command(  # noqa: PLR0913 - one for each option
     overrides = [f"Bucket={root.place}", f"Prefix={prefix}", f"Architecture={architecture}", f"Runtime={runtime}"]
     # Run by bash, because an installed file may lack the executable bit.
     package = ["bash", str(infra / "package.sh"), "--architecture", architecture, "--runtime", runtime]
-    if paged and tokens is not None:
-        print(PAGED)
-        # The page only shows, so the token that opens it for viewers is enough.
-        overrides.append(f"PageToken={tokens.view or tokens.operate}")
+    if page:
+        print(PAGED.format(writes="what they do there" if right == "operate" else "nothing"))
+        overrides += page
+    if any(each.startswith("SlackSigningSecret=") for each in page):
+        print(ANSWERS)
     if own is not None:
         overrides.append(f"Signals={_names(own)}")
         package += ["--signals", own]
@@ -148,6 +157,24 @@ def command(  # noqa: PLR0913 - one for each option
     _check_tools(settings)
     _lay_out(sources)
     return _run(package) or _run(sam)
+
+
+def _page(right: str | None, settings: Settings) -> list[str]:
+    """The parameters of a page with this ``right``, none without one. Raises :class:`SettingsError`."""
+    if right is None:
+        return []
+    tokens = settings[table.DASHBOARD_TOKEN] or table.DashboardTokens()
+    if right == "view" and any(tokens):
+        # The token that opens it for viewers is enough; an earlier deployment may have given another one.
+        return ["PageOperateToken=", f"PageToken={tokens.view or tokens.operate}"]
+    if not tokens.operate:
+        raise SettingsError([UNGUARDED.format(token="a token" if right == "view" else "a token to operate")])
+    app, channel = settings[SLACK_BOT_TOKEN], settings[SLACK_CHANNEL]
+    asks = app is not None and app.signing_secret and channel
+    slack = (app.token, app.signing_secret, channel) if app is not None and asks else ("", "", "")
+    names = ("SlackBotToken", "SlackSigningSecret", "SlackChannel")
+    parts = [f"{name}={value}" for name, value in zip(names, slack, strict=True)]
+    return [f"PageToken={tokens.view}", f"PageOperateToken={tokens.operate}", *parts]
 
 
 def _read(stack: str, parameters: Sequence[str], own: str | None, given: dict[str, str | None]) -> Settings:

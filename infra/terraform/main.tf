@@ -55,7 +55,7 @@ resource "aws_lambda_function" "watchdog" {
       LASTBEAT_SWEEP              = "fanout:${var.fanout_runs}"
       LASTBEAT_STATE_DIR          = "/tmp/lastbeat"
       POWERTOOLS_SERVICE_NAME     = var.name
-    }, var.settings)
+    }, local.slack, var.settings)
   }
 }
 

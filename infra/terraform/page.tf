@@ -1,6 +1,18 @@
-# The page of the fleet at an address of its own, only with a token. Its function may read what people see, and nothing else.
+# The page of the fleet at an address of its own, only with a token. Its function may read what people see, write what they
+# do with the token to operate, and nothing else.
 locals {
-  page = var.page_token == "" ? 0 : 1
+  page = var.page_token == "" && var.page_operate_token == "" ? 0 : 1
+  act  = var.page_operate_token == "" ? 0 : 1
+  page_tokens = join(" ", compact([
+    var.page_operate_token == "" ? "" : "operate:${var.page_operate_token}",
+    var.page_token == "" ? "" : "view:${var.page_token}",
+  ]))
+  answers_slack = local.act == 1 && var.slack_signing_secret != ""
+  # Alerts have buttons only where something answers them.
+  slack = var.slack_bot_token == "" ? {} : {
+    SLACK_BOT_TOKEN = local.answers_slack ? "${var.slack_bot_token} ${var.slack_signing_secret}" : var.slack_bot_token
+    SLACK_CHANNEL   = var.slack_channel
+  }
   # What decides how old a heartbeat may be, and what logs are searched for.
   shared = ["STALE_MINUTES", "LASTBEAT_STALL_MINUTES", "LASTBEAT_LEARN", "LASTBEAT_SIGNALS"]
 }
@@ -28,10 +40,10 @@ resource "aws_lambda_function" "page" {
       MONITORING_BUCKET        = var.bucket
       MONITORING_PREFIX        = var.prefix
       MONITORING_REGION        = local.region
-      LASTBEAT_DASHBOARD_TOKEN = var.page_token
+      LASTBEAT_DASHBOARD_TOKEN = local.page_tokens
       LASTBEAT_STATE_DIR       = "/tmp/lastbeat"
       POWERTOOLS_SERVICE_NAME  = var.name
-    })
+    }, local.answers_slack ? local.slack : {})
   }
 }
 
@@ -124,6 +136,37 @@ data "aws_iam_policy_document" "page" {
     content {
       sid       = "ReadWithYourKeys"
       actions   = ["kms:Decrypt"]
+      resources = var.key_arns
+    }
+  }
+}
+
+resource "aws_iam_role_policy" "page_act" {
+  count  = local.act
+  name   = "act"
+  role   = aws_iam_role.page[0].id
+  policy = data.aws_iam_policy_document.page_act[0].json
+}
+
+data "aws_iam_policy_document" "page_act" {
+  count = local.act
+
+  statement {
+    sid     = "WriteWhatPeopleDo"
+    actions = ["s3:PutObject"]
+    resources = [
+      "${local.runs}/*/_watchdog.json",
+      "${local.runs}/*/_stop",
+      "${local.runs}/_watchdog/silences.json",
+      "${local.runs}/_watchdog/slack.json",
+    ]
+  }
+
+  dynamic "statement" {
+    for_each = length(var.key_arns) == 0 ? [] : [1]
+    content {
+      sid       = "WriteWithYourKeys"
+      actions   = ["kms:GenerateDataKey"]
       resources = var.key_arns
     }
   }

@@ -51,7 +51,7 @@ variable "digest" {
 }
 
 variable "page_token" {
-  description = "Token of 16 to 200 letters, digits and ._~- that opens the page of the fleet at an address of its own; empty for no page."
+  description = "Token of 16 to 200 letters, digits and ._~- that opens the page of the fleet at an address of its own, and only views; empty for none."
   type        = string
   default     = ""
   sensitive   = true
@@ -60,6 +60,38 @@ variable "page_token" {
     condition     = can(regex("^([A-Za-z0-9._~-]{16,200})?$", var.page_token))
     error_message = "A token has 16 to 200 letters, digits and ._~-."
   }
+}
+
+variable "page_operate_token" {
+  description = "Token that opens the page, and acts on runs there: its function may then write what acting needs. Empty for none; with neither token there is no page."
+  type        = string
+  default     = ""
+  sensitive   = true
+
+  validation {
+    condition     = can(regex("^([A-Za-z0-9._~-]{16,200})?$", var.page_operate_token))
+    error_message = "A token has 16 to 200 letters, digits and ._~-."
+  }
+}
+
+variable "slack_bot_token" {
+  description = "Token of a Slack app's bot, which keeps a thread a run in slack_channel; empty for none."
+  type        = string
+  default     = ""
+  sensitive   = true
+}
+
+variable "slack_signing_secret" {
+  description = "The app's signing secret, for a page that acts: it answers the buttons of the bot's alerts and /lastbeat in Slack."
+  type        = string
+  default     = ""
+  sensitive   = true
+}
+
+variable "slack_channel" {
+  description = "Id of the bot's channel; requests of Slack's are answered only there."
+  type        = string
+  default     = ""
 }
 
 variable "slack_webhook_parameter" {

@@ -117,6 +117,24 @@ def test_the_pages_function_gets_the_token_that_views(
     assert done.stdout.count(token) == 1, "only SAM gets it"
 
 
+def test_a_page_that_acts_takes_the_token_to_operate_and_the_apps_secret(tmp_path: Path, installed: Path) -> None:
+    paths = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYTHONPATH": str(installed)}
+    arguments = ("deploy", "--page", "operate", "--bucket", "my-bucket")
+    only_views = call(LASTBEAT, *arguments, cwd=tmp_path, LASTBEAT_DASHBOARD_TOKEN="view:view-token-of-some-length")
+    assert (only_views.returncode, "needs a token to operate" in only_views.stderr) == (3, True)
+    app = {"SLACK_BOT_TOKEN": "xoxb-123456789012-1234 8f742231b10e8888abcd99baac85a5aa", "SLACK_CHANNEL": "C0123456789"}
+    done = call(LASTBEAT, *arguments, cwd=tmp_path, LASTBEAT_DASHBOARD_TOKEN=TOKENS[1][0], **app, **paths, **KEYS)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "write what they do there" in done.stdout
+    _, _, run = done.stdout.rpartition("sam deploy")
+    assert run.split()[-5:] == [
+        "PageToken=view-token-of-some-length", "PageOperateToken=operate-token-of-some-length",
+        "SlackBotToken=xoxb-123456789012-1234", "SlackSigningSecret=8f742231b10e8888abcd99baac85a5aa",
+        "SlackChannel=C0123456789",
+    ]  # fmt: skip
+    assert done.stdout.count("8f742231b10e8888abcd99baac85a5aa") == 1, "only SAM gets it"
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """lastbeat as a wheel installs it, with a package.sh that says what it finds around it."""

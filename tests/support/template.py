@@ -109,6 +109,8 @@ class Stack:
             return self._condition(self.template["Conditions"][argument])
         if function == "Fn::And":
             return all(self._condition(each) for each in argument)
+        if function == "Fn::Or":
+            return any(self._condition(each) for each in argument)
         if function == "Fn::Not":
             return not self._condition(argument[0])
         if function == "Fn::Equals":

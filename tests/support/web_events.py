@@ -10,6 +10,9 @@ def web(path: str, query: str = "", *, method: str = "GET", body: str = "", **he
     """``cookie`` among ``headers`` goes where Lambda puts cookies."""
     cookie = headers.pop("cookie", "")
     host = "abc.lambda-url.us-east-1.on.aws"
+    # Lambda hands on only texts and JSON as they are.
+    packed = headers.get("content_type") == "application/x-www-form-urlencoded"
+    body = base64.b64encode(body.encode()).decode() if packed else body
     told = {name.replace("_", "-"): value for name, value in headers.items()}
     http = {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.7", "userAgent": "curl"}
     return {
@@ -21,7 +24,7 @@ def web(path: str, query: str = "", *, method: str = "GET", body: str = "", **he
         "headers": {"host": host, "x-forwarded-proto": "https", "accept-encoding": "gzip", **told},
         "requestContext": {"accountId": "anonymous", "domainName": host, "http": http, "stage": "$default"},
         **({"body": body} if body else {}),
-        "isBase64Encoded": False,
+        "isBase64Encoded": packed,
     }
 
 

@@ -51,6 +51,22 @@ class TimelyStore(WrappedStore):
         return _given_up(self.url, _doing(operation, key), function, left_s)
 
 
+class ClosingStore(WrappedStore):
+    """``store`` without calls that begin after ``until``, a time of ``time.monotonic()``. One that has begun goes on.
+
+    For work whose caller stops waiting then: in a process that is frozen meanwhile it would go on much later.
+    """
+
+    def __init__(self, store: Store, until: float) -> None:
+        super().__init__(store)
+        self.until = until
+
+    def _call(self, operation: Operation, key: str, function: Callable[[], T]) -> T:
+        if time.monotonic() >= self.until:
+            raise UnreachableError(f"{self.url}: cannot {_doing(operation, key)}: no time was left for it")
+        return function()
+
+
 def _doing(operation: Operation, key: str) -> str:
     return {"folders": "list the folders", "clock": "ask for its time"}.get(operation, f"{operation} {key}")
 

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from integration.lambda_.conftest import PREFIX, SCHEDULE, Deployed
+from support.doors import CHANNEL, ENVIRON, OPERATE, PAGE, pressed, slack_request
 from support.lambda_runtime import Environment
 from support.recorder import Recorder, run_recorder
 from support.template import Call, Permission, Stack, permissions, transformed
@@ -34,6 +36,7 @@ def watched(deployed: Deployed) -> None:
     deployed.put("fails", "_error", "ValueError: boom")
     deployed.put("ends", "_complete")
     deployed.put("leaves", "_preempted", '{"step": 5}')
+    deployed.put("beats", "metadata.json", json.dumps({"run_id": "beats", "stop_seconds": 30}))
     deployed.start().invoke(SCHEDULE)
 
 
@@ -51,7 +54,7 @@ def test_a_team_looks_at_its_runs_without_a_server(deployed: Deployed) -> None:
     assert "App.start();" in content(running.invoke(web("/", cookie=cookie)))
     fleet = document(running.invoke(web("/data/fleet", cookie=cookie)))
     assert {(row["run_id"], row["status"]) for row in fleet["runs"]} == {
-        ("lives", "RUNNING"), ("fails", "FAILED"), ("ends", "SUCCEEDED"), ("leaves", "PREEMPTED"),
+        ("lives", "RUNNING"), ("beats", "RUNNING"), ("fails", "FAILED"), ("ends", "SUCCEEDED"), ("leaves", "PREEMPTED"),
     }  # fmt: skip
     run = document(running.invoke(web("/data/runs/fails", cookie=cookie)))
     assert run["run"]["cause"] is not None
@@ -69,8 +72,57 @@ def test_a_pass_and_the_page_share_one_zip(deployed: Deployed) -> None:
     assert deployed.start().invoke(web("/"))["statusCode"] == 404, "no token, no page"
 
 
-def role(deployed: Deployed) -> list[Permission]:
-    given = {"Bucket": deployed.bucket, "Prefix": PREFIX, "PageToken": TOKEN}
+def test_people_act_without_a_server_as_far_as_the_role_goes(deployed: Deployed, recorder: Recorder) -> None:
+    watched(deployed)
+    # What updates a message in Slack gets no further than this machine.
+    nowhere = {"HTTPS_PROXY": "http://127.0.0.1:9", "AWS_ENDPOINT_URL": recorder.url}
+    running = deployed.start(**ENVIRON, **nowhere)
+    (given,) = running.invoke(web("/", f"token={OPERATE}"))["cookies"]
+
+    def change(**asked: object) -> dict[str, Any]:
+        sent = web("/api/changes", method="POST", body=json.dumps(asked), cookie=given.partition(";")[0], **PAGE)
+        return document(running.invoke(sent))
+
+    def slack(form: dict[str, str]) -> dict[str, Any]:
+        body, headers = slack_request(form)
+        return document(running.invoke(web("/slack", method="POST", body=body, **headers)))
+
+    seen = deployed.record("fails")["transitions"]
+    assert (
+        change(acknowledge="fails", transition=seen, by="Ada")["acknowledged"]["by"]
+        == "Ada, on the page from 192.0.2.7"
+    )
+    planned = change(stop="beats")
+    assert change(stop="beats", seen=planned["seen"])["done"]
+    assert change(runs="lives", for_s=3600)["matches"] == 1
+    said = slack({"text": "silence fails 2h", "user_name": "ana", "channel_id": CHANNEL})
+    assert "fails is silenced for 2h" in said["text"]
+    assert slack({"payload": json.dumps(pressed("silence", "ends 1 SUCCEEDED"))}) == {}
+    assert [each["runs"] for each in kept(deployed, "_watchdog/silences.json")["silences"]] == [
+        "lives",
+        "fails",
+        "ends",
+    ]
+    assert [each["by"] for each in deployed.record("fails")["interventions"]][-1] == "ana, in Slack"
+    assert kept(deployed, "beats/_stop")["by"].startswith("token holder, on the page")
+    calls, allowed = set(recorder.calls), role(deployed, PageOperateToken=OPERATE)
+    assert [str(call) for call in calls if not any(each.allows(call) for each in allowed)] == []
+    writes = {each.resource for each in allowed if each.action == "s3:PutObject"}
+    assert {each.action for each in allowed} == {"s3:ListBucket", "s3:GetObject", "s3:PutObject"}
+    unused = [each for each in writes if not any(Permission("s3:PutObject", each).allows(call) for call in calls)]
+    assert unused == [], "it may write only what acting writes"
+    assert OPERATE not in running.log()
+
+
+def kept(deployed: Deployed, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        deployed.s3.get_object(Bucket=deployed.bucket, Key=f"{PREFIX}/{name}")["Body"].read()
+    )
+    return found
+
+
+def role(deployed: Deployed, **tokens: str) -> list[Permission]:
+    given = {"Bucket": deployed.bucket, "Prefix": PREFIX, **(tokens or {"PageToken": TOKEN})}
     page = Stack(transformed(**given), given, {}).policies("PageRole")
     return [each for each in permissions(page) if each.action.startswith("s3:")]
 

@@ -36,7 +36,10 @@ def test_every_parameter_says_what_it_is_and_is_used() -> None:
         assert parameter["Description"].endswith("."), name
         assert f'"{name}"' in used or f"${{{name}}}" in used, name
     hidden = {name for name, parameter in template["Parameters"].items() if parameter.get("NoEcho")}
-    assert hidden == {"SlackWebhookUrl", "PagerDutyKey", "PingUrl", "PageToken"}
+    assert hidden == {
+        "SlackWebhookUrl", "SlackBotToken", "SlackSigningSecret", "PagerDutyKey", "PingUrl",
+        "PageToken", "PageOperateToken",
+    }  # fmt: skip
 
 
 INTERVALS = [("1", "rate(1 minute)", 60), ("10", "rate(10 minutes)", 600)]

@@ -90,20 +90,29 @@ def test_its_role_may_do_what_the_templates_may_and_no_more(module: dict[str, di
     theirs = set(allowed(module["aws_iam_policy_document"]["watchdog"]))
     assert len(ours) > 20
     assert theirs == ours
-    assert set(module["aws_iam_role_policy"]) == {"watchdog", "page"}
+    assert set(module["aws_iam_role_policy"]) == {"watchdog", "page", "page_act"}
 
 
 def test_the_pages_role_may_do_what_the_templates_may_and_both_exist_with_a_token_alone(
     module: dict[str, dict[str, Any]],
 ) -> None:
-    given = GIVEN | {"PageToken": "x" * 20}
-    stack = Stack(transformed(**given), given, {})
-    theirs = set(allowed(module["aws_iam_policy_document"]["page"]))
-    assert theirs == set(permissions(stack.policies("PageRole")))
-    assert {each.action for each in theirs} >= {"s3:GetObject", "s3:ListBucket"}
+    documents = module["aws_iam_policy_document"]
+    views, acts = set(allowed(documents["page"])), set(allowed(documents["page_act"]))
+    for tokens, theirs in (
+        ({"PageToken": "x" * 20}, views),
+        ({"PageOperateToken": "y" * 20}, views | acts),
+        ({"PageToken": "x" * 20, "PageOperateToken": "y" * 20}, views | acts),
+    ):
+        given = GIVEN | tokens
+        stack = Stack(transformed(**given), given, {})
+        assert set(permissions(stack.policies("PageRole"))) == theirs
+    assert {each.action for each in views} >= {"s3:GetObject", "s3:ListBucket"}
+    assert {each.action for each in acts} == {"s3:PutObject", "kms:GenerateDataKey"}
     everything = [each for kind, named in module.items() if kind.startswith("aws_") for each in named.items()]
     of_page = {name: each for name, each in everything if name.startswith("page")}
-    assert all(each["count"] == "${local.page}" for each in of_page.values())
+    counts = {name: each["count"] for name, each in of_page.items()}
+    assert counts.pop("page_act") == "${local.act}"
+    assert set(counts.values()) == {"${local.page}"}
     calls = stack.of_type("AWS::Lambda::Permission").values()
     ours = {each["Action"] for each in calls if each["Principal"] == "*"}
     assert {each["action"] for each in module["aws_lambda_permission"].values() if each["principal"] == "*"} == ours

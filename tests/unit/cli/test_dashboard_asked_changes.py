@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -175,17 +176,28 @@ def test_a_store_that_fails_is_told_of(fault: StoreError, status: int) -> None:
 
 
 def test_a_store_that_hangs_keeps_nobody_waiting_for_good() -> None:
-    store, go = MemoryStore(), threading.Event()
+    store, go, hanging = MemoryStore(), threading.Event(), threading.Semaphore(0)
 
-    def hang(_operation: str, _key: str) -> None:
+    def wait(_operation: str, _key: str) -> None:
         go.wait(60)
 
-    store.before = hang
-    silences = StoredChanges(SETTINGS, store, wait_s=0.01)
+    def hang(operation: str, key: str) -> None:
+        hanging.release()
+        wait(operation, key)
+
     body = json.dumps(WISH).encode()
-    statuses = [silences.answer(body, FROM).status[:3] for _ in range(6)]
-    go.set()
-    assert statuses == ["504"] * 4 + ["503"] * 2
+    silent = MemoryStore()
+    silent.before = wait
+    assert StoredChanges(SETTINGS, silent, wait_s=0.01).answer(body, FROM).status[:3] == "504"
+    store.before = hang
+    silences = StoredChanges(SETTINGS, store)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(silences.answer, body, FROM) for _ in range(4)]
+        for _ in asked:
+            assert hanging.acquire(timeout=60)
+        assert [silences.answer(body, FROM).status[:3] for _ in range(2)] == ["503"] * 2
+        go.set()
+    assert {each.result().status[:3] for each in asked} <= {"200", "504"}
 
 
 def done_by(store: MemoryStore) -> list[tuple[str, str]]:

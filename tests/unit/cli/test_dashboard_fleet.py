@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -346,6 +347,24 @@ def test_intervals_for_which_the_thread_got_no_processor_are_not_made_up_for(
     clock.now += 12
     clock.wait_for_reads(WORKS)
     assert asked_at == [100, 112]
+
+
+def test_those_who_ask_at_once_have_it_opened_once(watching: Watching, look: FleetLook) -> None:
+    opening, go = threading.Event(), threading.Event()
+
+    def begin() -> None:
+        opening.set()
+        assert go.wait(60)
+
+    watching.on_open = begin
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(look.current_view, float("inf"))]
+        assert opening.wait(60)
+        asked.append(pool.submit(look.current_view, float("inf")))
+        assert look.current_view(0.0) == watching.view(), "who has no time left gets what is known"
+        go.set()
+    assert [each.result() for each in asked] == [watching.view()] * 2
+    assert watching.asked == ["open"]
 
 
 def test_a_scrape_does_not_keep_up_the_looking(look: FleetLook, asked_at: list[float], clock: Clock) -> None:

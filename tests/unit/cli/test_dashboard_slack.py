@@ -1,7 +1,5 @@
 """``/lastbeat`` in Slack, through the dashboard's application: only what Slack has signed, from the alerts' channel."""
 
-import hashlib
-import hmac
 import io
 import json
 import threading
@@ -9,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
@@ -19,21 +16,25 @@ from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.state import State
 from lastbeat.model.status import Event, Status
+from lastbeat.model.view import FleetView
 from lastbeat.settings import load
 from lastbeat.stores.port import UnreachableError
+from lastbeat.views.served.fleet import FleetLook
 from lastbeat.views.served.slack import SlackConsole
+from lastbeat.views.watching import fleet_watch
 from lastbeat.watch.record.codec import decode_record, encode
 from lastbeat.watch.record.silences import Silences
 from support.dashboard_app import Got, app, ask
+from support.doors import ENVIRON, SECRET, slack_request
+from support.doors import pressed as press
 from support.memory import Killed, MemoryStore
 from support.there import there
 
-SECRET = "8f742231b10e8888abcd99baac85a5aa"
-TOKEN = "xoxb-123456789012-123456789012-abcdefABCDEF"
+TOKEN = ENVIRON["SLACK_BOT_TOKEN"].split()[0]
 NOW = 1_800_000_000
 SETTINGS = load(
     {"root": "s3://bucket/runs"},
-    {"SLACK_BOT_TOKEN": f"{TOKEN} {SECRET}", "SLACK_CHANNEL": "C0123456789"},
+    ENVIRON,
     Path("/nonexistent"),
 )
 
@@ -57,20 +58,18 @@ def sent(
     form = given or {"command": "/lastbeat", "text": text,
             "user_id": "U1", "user_name": "ana", "channel_name": "alerts",
             "channel_id": changed.pop("channel", "C0123456789")}  # fmt: skip
-    body = urlencode(form).encode()
-    at = changed.pop("at", str(NOW))
-    signed = hmac.new(changed.pop("secret", SECRET).encode(), f"v0:{at}:".encode() + body, hashlib.sha256)
+    body, headers = slack_request(form, at=changed.pop("at", str(NOW)), secret=changed.pop("secret", SECRET))
     environ: dict[str, Any] = {
-        "HTTP_X_SLACK_REQUEST_TIMESTAMP": at,
-        "HTTP_X_SLACK_SIGNATURE": f"v0={signed.hexdigest()}",
+        **{f"HTTP_{name.upper()}": value for name, value in headers.items()},
         "CONTENT_LENGTH": str(len(body)),
-        "wsgi.input": io.BytesIO(changed.pop("body", "").encode() or body),
+        "wsgi.input": io.BytesIO((changed.pop("body", "") or body).encode()),
         **changed,
     }
     told: list[Any] = [] if posted is None else posted
     console = SlackConsole(
-        SETTINGS, store, clock=lambda: NOW, limit_s=limit_s, post=lambda url, document: told.append((url, document))
-    )
+        SETTINGS, store, FleetLook(fleet_watch(SETTINGS, at=store), lambda _: {}, interval_s=5, epoch="").current_view,
+        clock=lambda: NOW, left_s=lambda: limit_s, post=lambda url, document: told.append((url, document)),
+    )  # fmt: skip
     return ask(app(slack=console.answer), "/slack", method="POST", environ=environ)
 
 
@@ -157,7 +156,11 @@ def test_another_channel_learns_and_does_nothing(store: MemoryStore) -> None:
 
 def test_a_store_that_fails_or_hangs_is_said_in_time(store: MemoryStore) -> None:
     store.refuse("read", UnreachableError("s3://b: lost", "try again"))
-    assert sent(store, "ack run-1").json["text"].startswith("```\nNot done. s3://b: lost")
+    assert (
+        sent(store, "ack run-1")
+        .json["text"]
+        .startswith("```\nNot known to be done: look again in a moment. s3://b: lost")
+    )
     go = threading.Event()
 
     def hang(_operation: str, _key: str) -> None:
@@ -165,14 +168,14 @@ def test_a_store_that_fails_or_hangs_is_said_in_time(store: MemoryStore) -> None
 
     store.before = hang
     try:
-        assert "takes long to answer" in sent(store, "ack run-1", at=str(NOW - 2), limit_s=0.01).json["text"]
+        assert "look again in a moment" in sent(store, "ack run-1", at=str(NOW - 2), limit_s=0.01).json["text"]
     finally:
         go.set()
 
 
 def test_without_a_signing_secret_there_is_no_such_address(store: MemoryStore) -> None:
     bare = load({"root": "s3://bucket/runs"}, {"SLACK_BOT_TOKEN": TOKEN, "SLACK_CHANNEL": "C1"}, Path("/nonexistent"))
-    answered = SlackConsole(bare, store, clock=lambda: NOW).answer(b"", str(NOW), "v0=")
+    answered = SlackConsole(bare, store, lambda _: FleetView("", None), clock=lambda: NOW).answer(b"", str(NOW), "v0=")
     assert answered.status.startswith("404")
     assert ask(app(), "/slack", method="POST").status == 404
 
@@ -186,15 +189,7 @@ ALERT = Message(
 def pressed(store: MemoryStore, action: str, value: str = "run-1 1 FAILED", at: int = NOW, channel: str = "C0123456789",
             **changed: Any) -> list[Any]:  # fmt: skip
     """What updates the message after a press of the button ``action``."""
-    payload = {
-        "type": "block_actions",
-        "user": {"id": "U1", "username": "ana"},
-        "channel": {"id": channel, "name": "privategroup"},
-        "response_url": "https://hooks.slack.com/actions/T1/2/x",
-        "message": {"text": "FAILED", "blocks": head(ALERT, buttons=True)["blocks"]},
-        "actions": [{"action_id": f"lastbeat-{action}", "value": value}],
-        **changed,
-    }
+    payload = press(action, value, ALERT, channel={"id": channel, "name": "privategroup"}) | changed
     told: list[Any] = []
     got = sent(store, "", posted=told, form=json.dumps({"payload": json.dumps(payload)}), at=str(at))
     assert (got.status, got.json) == ((200, {}) if not changed else (401, got.json))

@@ -8,7 +8,7 @@ import pytest
 
 from lastbeat import settings
 from lastbeat_lambda import events
-from lastbeat_lambda.fleet_page import FleetPage
+from lastbeat_lambda.fleet_page import FleetPage, left_s
 from support.row_by_row import labelled
 from support.web_events import content, document, web
 
@@ -23,7 +23,9 @@ class Address:
         (root / "mistral").mkdir()
         (root / "mistral" / "metadata.json").write_text(json.dumps({"run_id": "mistral", "phase": token}))
         self.page = FleetPage(
-            settings.load(environ={"MONITORING_ROOT": str(root), "LASTBEAT_DASHBOARD_TOKEN": token}, directory=root)
+            settings.load(
+                environ={"MONITORING_ROOT": str(root), "LASTBEAT_DASHBOARD_TOKEN": f"view:{token}"}, directory=root
+            )
         )
 
     def ask(self, *request: str, **more: str) -> dict[str, Any]:
@@ -112,6 +114,19 @@ def test_an_open_page_is_answered_from_one_look_an_interval(address: Address, tm
 def test_without_a_token_there_is_no_page(tmp_path: Path) -> None:
     page = FleetPage(settings.load(environ={"MONITORING_ROOT": str(tmp_path)}, directory=tmp_path))
     assert page.answer(web("/"), None)["statusCode"] == 404
+
+
+LEFT: list[Any] = [
+    ("a warm environment answers at once", 0.0, 2.5),
+    ("the start of a cold one counts", 1.5, 1.0),
+    ("a request that waited too long is still answered", 9.0, 0.2),
+    ("a clock that runs behind gives no more time", -9.0, 2.5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ago_s", "left"), labelled(LEFT))
+def test_slack_waits_for_three_seconds_wherever_they_went(ago_s: float, left: float) -> None:
+    assert left_s(1_800_000_000.0, 1_800_000_000.0 + ago_s) == pytest.approx(left)
 
 
 OTHERS: list[Any] = [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lastbeat.stores.limited import LimitedStore, TimelyStore
+from lastbeat.stores.limited import ClosingStore, LimitedStore, TimelyStore
 from lastbeat.stores.port import Expect, Store, UnreachableError
 from support.memory import MemoryStore
 from support.row_by_row import labelled
@@ -60,6 +60,13 @@ def test_no_call_goes_on_when_the_time_of_all_is_over(
     with pytest.raises(UnreachableError):
         call(store)
     assert len(inner.calls) == 1, "without any time nobody is asked"
+
+
+def test_a_store_that_has_closed_is_asked_nothing() -> None:
+    inner = MemoryStore()
+    with pytest.raises(UnreachableError, match="cannot write a: no time was left"):
+        ClosingStore(inner, time.monotonic()).write("a", b"", Expect.NOTHING)
+    assert inner.calls == []
 
 
 def test_calls_that_hang_are_bounded_and_make_room_when_they_end(released: threading.Event) -> None:

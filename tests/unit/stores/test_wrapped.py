@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_args
 import pytest
 
 from lastbeat.stores.counting import CountingStore, Tally
-from lastbeat.stores.limited import LimitedStore, TimelyStore
+from lastbeat.stores.limited import ClosingStore, LimitedStore, TimelyStore
 from lastbeat.stores.port import DeniedError, Expect, Store
 from lastbeat.stores.reading import ReadingStore
 from lastbeat.stores.retrying import RetryingStore
@@ -58,6 +58,7 @@ WRAPPERS: dict[str, Callable[[Store], Store]] = {
     "witness": Witness,
     "limited": lambda store: LimitedStore(store, 60.0),
     "timely": timely,
+    "closing": lambda store: ClosingStore(store, time.monotonic() + 60),
     "timely, without an end": TimelyStore,
     "retrying": RetryingStore,
     "counting": lambda store: CountingStore(store, Tally()),

@@ -38,12 +38,16 @@ class SilenceOutcome:
     """Notes for the user; if it covers no run, the last one is a warning."""
 
 
-def make_silence(store: Store, wish: SilenceWish, by: str, now: datetime) -> SilenceOutcome:
-    """Silence these runs, or extend their silence. Raises :class:`StoreError`."""
+def make_silence(store: Store, wish: SilenceWish, by: str, now: datetime, *, extends: bool = True) -> SilenceOutcome:
+    """Silence these runs, or extend their silence if ``extends``. Raises :class:`StoreError`."""
     # The reason ends up in every watcher's log and record, so secrets are masked before it is stored.
     why = redact(wish.why)
     silence = Silence(os.urandom(4).hex(), wish.runs, now, now + wish.length, why, by)
-    made = Silences(store).add(silence, now)
+    made = Silences(store).add(silence, now, extends=extends)
+    if made.extended is not None and not extends:
+        until = format_time(made.extended.until.replace(microsecond=0))
+        what = f"{wish.runs} is silenced already, until {until} by {made.extended.by}"
+        raise StoreError(what, f"to prolong that, type /lastbeat silence {wish.runs} {format_duration(wish.length)}")
     notes = [made.note] if made.note else []
     if made.extended is not None:
         until = format_time(made.extended.until.replace(microsecond=0))

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +23,7 @@ from lastbeat.model.silence import (
 from lastbeat.model.text import fit, one_line
 from lastbeat.settings import Settings
 from lastbeat.settings.own_log import redact
+from lastbeat.stores.limited import ClosingStore
 from lastbeat.stores.port import Store, StoreError, UnreachableError
 from lastbeat.stores.timed_calls import call_with_timeout
 from lastbeat.views.acting.planned import ACTS
@@ -197,9 +199,12 @@ class StoredChanges:
             advice = "The store takes long to answer; try again in a moment."
             return refusal("503 Service Unavailable", "Other changes are under way.", advice, data=True)
 
+        # What was answered as unsure must not act later on, when a process that was frozen goes on.
+        store = ClosingStore(self._store, time.monotonic() + self._wait_s)
+
         def work() -> Response:
             try:
-                return self._done(change, address, user)
+                return self._done(change, store, address, user)
             finally:
                 self._places.release()
 
@@ -207,30 +212,30 @@ class StoredChanges:
         silent = _unsure(f"The store has not answered for {self._wait_s:.0f} s.", "Check that it answers.")
         return call_with_timeout(work, self._wait_s, silent)
 
-    def _done(self, change: Change, address: str, user: str) -> Response:
+    def _done(self, change: Change, store: Store, address: str, user: str) -> Response:
         try:
-            now = self._store.clock()
+            now = store.clock()
             match change:
                 case Withdrawal(run_id):
-                    withdraw(self._store, run_id, page_author("", address, user))
+                    withdraw(store, run_id, page_author("", address, user))
                     log.info("the acknowledgement of %s was withdrawn on the page from %s", run_id, address)
                     return Response("200 OK", json_body({"acknowledged": None}))
                 case NewAcknowledgement(run_id, transition, conditions, note, name):
                     by = page_author(name, address, user)
                     given = Acknowledgement(now, by, redact(note), transition, conditions)
-                    acknowledge(self._store, run_id, given)
+                    acknowledge(store, run_id, given)
                     log.info("%s was acknowledged on the page from %s", run_id, address)
                     return Response("200 OK", json_body({"acknowledged": plain(given)}))
                 case LiftedSilence(which):
-                    lifted = lift_silence(self._store, which, now)
+                    lifted = lift_silence(store, which, now)
                     for each in lifted:
                         log.info("the silence %s of %s was lifted on the page from %s", each.id, each.runs, address)
                     return _changed(lifted)
                 case NewSilence(wish, name):
-                    made = make_silence(self._store, wish, page_author(name, address, user), now)
+                    made = make_silence(store, wish, page_author(name, address, user), now)
                     return _changed((made.silence,), made.covered, made.notes)
                 case Act(what, run_id, seen, why, name):
-                    act = ACTS[what](self._settings, self._store, run_id, self._lives)
+                    act = ACTS[what](self._settings, store, run_id, self._lives)
                     if seen is None:
                         return Response(
                             "200 OK", json_body({"seen": act.seen, "outlook": list(map(masked, act.outlook))})

@@ -22,7 +22,7 @@ from lastbeat.views.served.door import Door
 from lastbeat.views.served.fleet import DocumentQuery, FleetLook
 from lastbeat.views.served.losses import LossLooks
 from lastbeat.views.served.runs import RunLooks
-from lastbeat.views.served.slack import SlackConsole
+from lastbeat.views.served.slack import LIMIT_S, SlackConsole
 from lastbeat.views.watching import fleet_watch
 from lastbeat.watch.record.limits import LISTED_FOR_S, FleetLimits
 
@@ -41,10 +41,12 @@ def served(  # noqa: PLR0913 - each says what it is
     metrics: Callable[[str], Response],
     lives: Lives = none_lives,
     by_request: bool = False,
+    left_s: Callable[[], float] = lambda: LIMIT_S,
 ) -> tuple[App, FleetLook]:
     """The application behind ``door``, and what reads the fleet for it once an interval. ``asked`` counts its requests
     to the store; ``metrics`` answers scrapes. ``by_request``: no thread reads, but a request does if an interval is
-    over; the process may be frozen between two of them, and the logs of runs that no pass has recorded are not read."""
+    over; the process may be frozen between two of them, and the logs of runs that no pass has recorded are not read.
+    ``left_s`` returns the time in s for the answer to Slack's present request."""
     # The monotonic clock stands still in a frozen process.
     steady = clock.steady if by_request else time.monotonic
     at, at_runs, at_acts = (opening.store(settings, tally=asked) for _ in range(3))
@@ -96,7 +98,7 @@ def served(  # noqa: PLR0913 - each says what it is
         losses=LossLooks(losses).document,
         metrics=metrics,
         change=StoredChanges(settings, at_acts, lives=lives).answer,
-        slack=SlackConsole(settings, at_acts, lives=lives).answer,
+        slack=SlackConsole(settings, at_acts, fleet.current_view, lives=lives, left_s=left_s).answer,
     )
     return App(page(), sources, door), fleet
 

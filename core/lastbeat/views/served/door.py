@@ -75,8 +75,6 @@ class Door:
     """Name of the cookie. Cookies ignore ports, so two dashboards on one machine need two names."""
     encrypted: bool = False
     """Browsers reach it over TLS alone."""
-    changes: bool = True
-    """Browsers that were admitted by the token may change something."""
     view_token: str | None = None
     """Only opens the page."""
     user_header: str = ""
@@ -108,7 +106,7 @@ class Door:
         """
         if self.local and not _is_local(_text(environ, "HTTP_HOST")):
             return Admission.ELSEWHERE
-        if self.token is None or not self.changes:
+        if self.token is None:
             return Admission.READ_ONLY
         token = self._token_of(environ)
         if token is None or token != self.token:
@@ -128,7 +126,7 @@ class Door:
 
     def may_change(self, environ: Mapping[str, object]) -> bool:
         """Whether this browser was admitted by the token to operate, so its page may offer changes."""
-        return self.token is not None and self.changes and self._token_of(environ) == self.token
+        return self.token is not None and self._token_of(environ) == self.token
 
     def user(self, environ: Mapping[str, object]) -> str:
         """The user as a proxy names them; empty where none does."""

@@ -81,6 +81,8 @@ class FleetLook:
         self._turn = turn
         self._by_request = by_request
         self._steady = steady
+        self._reading = threading.RLock()
+        """Held by the thread that reads the store."""
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._working = False
@@ -108,9 +110,9 @@ class FleetLook:
         of ``keys``."""
         if self._working:
             self._known.wait(_FIRST_S)
+        if self._by_request:
+            self._refresh(float("inf"))
         now = self._steady()
-        if self._by_request and (self._looked_at is None or not 0 <= now - self._looked_at < self._interval_s):
-            self.look()
         with self._lock:
             self._asked_at = now
             for run_id in look:
@@ -134,6 +136,21 @@ class FleetLook:
                 if query.since is None:
                     self._bodies[whole] = self._bodies[key]
             return self._bodies[key]
+
+    def current_view(self, until: float) -> FleetView:
+        """The fleet, at most an interval old as far as it can be read by ``until``, a time of ``time.monotonic()``."""
+        self._refresh(until)
+        return self._watching.view()
+
+    def _refresh(self, until: float) -> None:
+        """Read the fleet, unless that was done within an interval. Waits for a read that is under way."""
+        if not self._reading.acquire(timeout=min(HANGS_S, max(0.0, until - time.monotonic()))):
+            return
+        try:
+            if self._looked_at is None or not 0 <= self._steady() - self._looked_at < self._interval_s:
+                self.look(until)
+        finally:
+            self._reading.release()
 
     def last_view(self) -> FleetView:
         """The fleet as last read, for metrics. A scrape is no viewer: it neither starts nor prolongs the reading."""
@@ -183,13 +200,18 @@ class FleetLook:
             # Skipped intervals are not made up for: one interval pays for one read.
             due = max(due, now) + self._interval_s
 
-    def look(self) -> None:
-        """Read the fleet once, if this interval is the fleet's. Errors are logged; the next interval tries again."""
+    def look(self, until: float = float("inf")) -> None:
+        """Read the fleet once, if this interval is the fleet's. Errors are logged; the next interval tries again. The
+        first read ends at ``until``."""
+        with self._reading:
+            self._look(until)
+
+    def _look(self, until: float) -> None:
         now = self._looking_since = self._steady()
         wanted = [run_id for run_id, at in self._wanted_now() if now - at <= ASKED_INTERVALS * self._interval_s]
         try:
             if not self._opened or (self._looked_at is not None and now - self._looked_at > _REOPEN_S):
-                view = self._watching.open(on_progress=lambda _done, _of: self._come_on())
+                view = self._watching.open(until, on_progress=lambda _done, _of: self._come_on())
                 self._opened = view.at is not None
                 self._complain(view)
             elif self._turn():

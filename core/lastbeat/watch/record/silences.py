@@ -80,8 +80,9 @@ class Silences:
             raise self._damaged(fault) from fault
         return tuple(silence for silence in held if not silence.is_over(now))
 
-    def add(self, silence: Silence, now: datetime) -> MadeSilence:
-        """Add ``silence``. If one of the same glob is not over, that is extended instead, and keeps its id.
+    def add(self, silence: Silence, now: datetime, *, extends: bool = True) -> MadeSilence:
+        """Add ``silence``. If one of the same glob is not over, that is extended instead, and keeps its id; or it stays
+        as it is, without ``extends``.
 
         Raises :class:`StoreError`.
         """
@@ -102,6 +103,9 @@ class Silences:
                     raise StoreError(f"there are {len(lasting)} silences already", "lift some: lastbeat silence --list")
                 made = MadeSilence(silence, None, note)
                 return replace(held, silences=(*lasting, silence))
+            if not extends and before.id != silence.id:
+                made = MadeSilence(before, before)
+                return None
             until, why = max(before.until, silence.until), silence.why or before.why
             longer = replace(before, until=until, why=why, by=silence.by)
             made = MadeSilence(longer, None if before.id == silence.id else (made.extended or before), note)
