@@ -21,12 +21,16 @@ def tell(document: Mapping[str, object], lines: Iterable[str], *, as_json: bool)
 
 
 def enveloped(document: Mapping[str, object], errors: Sequence[tuple[str, str]] = ()) -> dict[str, object]:
-    """``document`` with the keys that every document has. One with a schema of its own keeps it.
+    """An answer whose ``data`` is ``document``, as ``lastbeat report schema answer`` describes it. A document with a
+    schema of its own is returned as it is.
 
-    ``errors`` are messages, each with its advice.
+    Earlier versions had no ``data``, so the keys of ``document`` also stand beside it. ``errors`` are messages, each
+    with its advice.
     """
+    if "schema" in document:
+        return dict(document)
     told = [{"message": message, "advice": advice or None} for message, advice in errors]
-    return dict(document) if "schema" in document else {"schema": 1, "version": __version__, **document, "errors": told}
+    return {"schema": 1, "version": __version__, **document, "data": dict(document) or None, "errors": told}
 
 
 def tell_checks(checks: Iterable[CheckResult], *, as_json: bool) -> int:

@@ -13,6 +13,7 @@ DOCUMENTS = {
     "record": "_watchdog.json, what the watchdog keeps of a run",
     "catalogue": "a catalogue of log signals of your own",
     "limits": "_watchdog/limits.json, the limits of a fleet",
+    "answer": "what most commands print with --json",
 }
 _EPILOG = """\
 Documents:

@@ -52,7 +52,7 @@ def test_a_test_alert_for_nobody_says_so(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "No channel is set up" in done.stdout
     told = json.loads(call(LASTBEAT, "test-alert", "--json", cwd=tmp_path).stdout)
-    assert told == {"schema": 1, "version": __version__, "channels": [], "errors": []}
+    assert told == {"schema": 1, "version": __version__, "channels": [], "data": {"channels": []}, "errors": []}
 
 
 def test_the_doctor_is_content_with_a_folder_and_a_channel(tmp_path: Path) -> None:

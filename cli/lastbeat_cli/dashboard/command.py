@@ -138,7 +138,7 @@ def _app(settings: Settings, door: Door, interval_s: float) -> tuple[App, FleetL
 
 def _tell(address: str, *, as_json: bool) -> None:
     # Printed, not logged: logs mask the token, and this is the one place that shows it.
-    print(document.dump({"url": address, "pid": os.getpid()}) if as_json else address, flush=True)
+    print(document.dump(document.enveloped({"url": address, "pid": os.getpid()})) if as_json else address, flush=True)
 
 
 def _open(address: str) -> None:

@@ -23,7 +23,7 @@ from lastbeat.model.restart import RestartPolicy
 from lastbeat.settings import SettingsError, every_setting, table
 from lastbeat.settings.table import is_named
 from lastbeat_cli import exits, logs, options, reach, values
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import tell
 from lastbeat_cli.drill.faults import NotInjectedError, saboteur
 from lastbeat_cli.drill.rehearsal import FAULT, RUNS, Ground, InterruptedDrillError, Rehearsal, Stage, UnexpectedError
 from lastbeat_cli.drill.scenarios import SCENARIOS, Scenario
@@ -297,7 +297,7 @@ def _report(
             "evidence": evidence,
             "left_running": left,
         }
-        print(dump(told))
+        tell(told, (), as_json=True)
     else:
         for each in results:
             print(logs.redact(f"{each.result:<8} {each.scenario:<18} {each.seconds:6.1f} s  {_way(each)}".rstrip()))

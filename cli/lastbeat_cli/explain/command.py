@@ -19,7 +19,7 @@ from lastbeat.stores.port import MissingStoreError, StoreError
 from lastbeat.views.lines import paint
 from lastbeat.watch.observe import local_dumps
 from lastbeat_cli import exits, explain, logs, options
-from lastbeat_cli.document import dump
+from lastbeat_cli.document import dump, enveloped
 from lastbeat_cli.explain import log_sources, reading
 from lastbeat_cli.explain.lines import story_lines
 from lastbeat_cli.explain.log_bytes import UnreadableLogError
@@ -94,8 +94,8 @@ def command(
     )
     for fault in looking.faults:
         print(mask(f"Error: {fault}" + (f"\n{fault.advice}" if fault.advice else "")), file=sys.stderr)
-    if story is not None:
-        _show(looking.compared(story), as_json=as_json)
+    if story is not None or as_json:
+        _show(None if story is None else looking.compared(story), looking.faults, as_json=as_json)
     return exits.UNKNOWN if looking.faults else exits.OK
 
 
@@ -257,8 +257,9 @@ def _names_beside(path: Path) -> list[str]:
         return []
 
 
-def _show(story: ExplainReport, *, as_json: bool) -> None:
+def _show(story: ExplainReport | None, faults: Sequence[UnreadableLogError], *, as_json: bool) -> None:
     if as_json:
-        print(dump(story_document(story, mask)))
-        return
-    paint.show(story_lines(story, paint.width(sys.stdout), mask))
+        errors = [(mask(str(fault)), mask(fault.advice)) for fault in faults]
+        print(dump(enveloped({} if story is None else story_document(story, mask), errors)))
+    elif story is not None:
+        paint.show(story_lines(story, paint.width(sys.stdout), mask))

@@ -144,6 +144,28 @@ def _limits() -> dict[str, Any]:
     return {**made, "properties": {"schema": version, **made["properties"]}, "required": required}
 
 
+def _answer() -> dict[str, Any]:
+    text = {"type": "string", "minLength": 1}
+    error = {"message": text, "advice": {**text, "type": ["string", "null"]}}
+    properties: dict[str, Any] = {
+        "schema": {"const": 1, "description": "Version of this envelope."},
+        "version": {**text, "description": "The version of lastbeat that answers."},
+        "data": {
+            "type": ["object", "null"],
+            "description": "The answer; null if there is none. Its keys stand beside `data`, too.",
+        },
+        "errors": {
+            "type": "array",
+            "description": "What was wrong, and what to do about it.",
+            "items": {"type": "object", "properties": error, "required": list(error)},
+        },
+    }
+    says = (
+        "What commands print with --json, except for `watch`, `logs`, `agent` and documents with a schema of their own."
+    )
+    return {"description": says, "type": "object", "properties": properties, "required": list(properties)}
+
+
 SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "metadata": partial(
         _heartbeat, METADATA, "metadata.json: a run's liveness heartbeat, written every so often by training."
@@ -152,6 +174,7 @@ SCHEMAS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "record": _record,
     "catalogue": _catalogue,
     "limits": _limits,
+    "answer": _answer,
 }
 """Document → its schema's maker."""
 
