@@ -9,17 +9,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: see .ci/run")
 pytest.importorskip("megatron.core", reason="megatron-core is not installed; the group frameworks has it")
 
-from support.megatron_loop import Loop, loop  # noqa: E402 - after what it needs
-
-__all__ = ["loop"]
+from support.megatron_loop import bound  # noqa: E402 - after what it needs
 
 
-def test_a_bad_result_that_comes_again_is_told_with_its_node(
-    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_result_that_comes_again_is_told_with_its_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from megatron.core import rerun_state_machine as real  # noqa: PLC0415 - slow, and beside the stand-in of its loop
 
-    monkeypatch.setenv("MONITORING_ROOT", str(tmp_path))
+    loop = bound(monkeypatch, str(tmp_path))
     # There is no GPU, and the ranks that decide together are this one.
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     machine = real.RerunStateMachine(mode=real.RerunMode.VALIDATE_RESULTS)

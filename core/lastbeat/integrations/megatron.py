@@ -22,7 +22,6 @@ from lastbeat.training.sdk.run import Run, exit_code, is_success
 from lastbeat.training.sdk.safe_log import safe_log
 
 _PHASES: Final = {"evaluate_and_print_results": "evaluation", "save_checkpoint": "saving"}
-_CODES: Final = (rerun.EXIT_CODE_RESUME_TO_DISAMBIGUATE, rerun.EXIT_CODE_FAILED_ON_RESULT_VALIDATION)
 _WHO: Final = re.compile(r"Rank (\d{1,9}), node (\S{1,200}), device (\S{1,99}), iteration #(\d{1,15}): ")
 
 
@@ -93,12 +92,10 @@ class _Loop:
         before, self._samples = self._samples, settings.consumed_train_samples
         tokens = (self._samples - before) * settings.seq_length if before is not None else 0
         # Empty but on the last stage of the pipeline.
-        losses = given.get("loss_dict") or {}
-        loss, norm = losses.get("lm loss", next(iter(losses.values()), None)), given.get("grad_norm")
+        losses, norm, rate = given.get("loss_dict") or {}, given.get("grad_norm"), given.get("learning_rate")
+        loss = losses.get("lm loss", next(iter(losses.values()), None))
         metrics = {} if norm is None else {"grad_norm": norm}
-        self._run.step(
-            given["iteration"], loss=loss, learning_rate=given.get("learning_rate"), tokens=tokens, **metrics
-        )
+        self._run.step(given["iteration"], loss=loss, learning_rate=rate, tokens=tokens, **metrics)
 
     def hear(self, record: logging.LogRecord) -> bool:
         """Note a verdict about this rank; the line is logged all the same."""
@@ -117,12 +114,11 @@ class _Loop:
     @never_raises
     def note_exit(self, code: object) -> None:
         """Note that the loop has ended the process with ``code``."""
-        if isinstance(code, int) and code in _CODES:
+        codes = (rerun.EXIT_CODE_RESUME_TO_DISAMBIGUATE, rerun.EXIT_CODE_FAILED_ON_RESULT_VALIDATION)
+        if isinstance(code, int) and code in codes:
             self._run.report_rerun(rerun.RerunReport(self._findings, code))
             return
         step, settings = self._run.latest[0] if self._run.latest is not None else 0, training.get_args()
         if is_success(code) and step < settings.train_iters:
-            place = settings.save if self._saved is not None else None
-            self._run.preempted(
-                place, step=self._saved, why=self._run.stop_wanted or "Megatron-LM ended its loop early"
-            )
+            place, why = settings.save if self._saved is not None else None, "Megatron-LM ended its loop early"
+            self._run.preempted(place, step=self._saved, why=self._run.stop_wanted or why)

@@ -31,11 +31,8 @@ class FaultTolerancePlugin(run.Plugin):
         """Wrap the task. Raises NotImplementedError if it is no script, or its executor has a launcher."""
         options = ["--run-id", self.run_id] if self.run_id else []
         limits = f"step:{self.rank_heartbeat_timeout},out_of_section:{self.initial_rank_heartbeat_timeout}"
-        _wrap(
-            task,
-            executor,
-            [*options, "--max-restarts", str(self.num_in_job_restarts), "--section-timeouts", limits],
-        )
+        options += ["--max-restarts", str(self.num_in_job_restarts), "--section-timeouts", limits]
+        _wrap(task, executor, options)
         executor.retries = self.num_job_retries_on_failure
 
 

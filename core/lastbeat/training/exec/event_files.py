@@ -6,8 +6,8 @@ and their CRC in 4 (TensorFlow's guide "TFRecord and tf.train.Example"). The dat
 (tensorflow/core/framework/summary.proto) repeats values as field 1, each with its tag as field 1, and its number as
 field 2 or as a tensor in field 8 (tensor.proto beside it: type is field 1, content 4, floats 5, doubles 6).
 
-The CRC of a length is checked, because a wrong length would hide all that follows. The data's is not: it costs more
-than reading them, and a torn scalar is one wrong point.
+The CRCs are not checked: that costs more than reading the data, and a damaged scalar is one wrong point. A length that
+no event has is damage, or a hole where a file system is still writing.
 """
 
 import struct
@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 RECORD_LIMIT_BYTES: Final = 128 << 10
 """Larger records hold images or graphs; their data are left out."""
-_MOST_BYTES: Final = 1 << 40
-"""A larger length of a record is damage, even with its CRC."""
+_LENGTHS: Final = range(1, 1 << 40)
+"""Of the data of a record."""
 _TAG_CHARS: Final = 100
 _HEAD: Final = struct.Struct("<QI")
 _VARINT_BYTES: Final = 10
@@ -35,16 +35,15 @@ class Scalar(NamedTuple):
 
 
 def records(chunk: bytes) -> Iterator[tuple[int, bytes]]:
-    """The place behind each whole record, and its data, until one is cut off or has a damaged length.
+    """The place behind each whole record, and its data, until one is cut off or damaged.
 
     The place behind a record above the limit may be behind the chunk, and behind all that is written by now.
     """
     at = 0
     while at + _HEAD.size <= len(chunk):
-        size, crc = _HEAD.unpack_from(chunk, at)
+        size, _ = _HEAD.unpack_from(chunk, at)
         start, end = at + _HEAD.size, at + _HEAD.size + size + 4
-        damaged = size > _MOST_BYTES or crc != masked_crc(chunk[at : at + 8])
-        if damaged or (size <= RECORD_LIMIT_BYTES and end > len(chunk)):
+        if size not in _LENGTHS or (size <= RECORD_LIMIT_BYTES and end > len(chunk)):
             return
         yield end, chunk[start : end - 4] if size <= RECORD_LIMIT_BYTES else b""
         at = end
@@ -105,22 +104,3 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at + index + 1
     return 0, len(message) + 1
-
-
-def _crc_of(byte: int) -> int:
-    for _ in range(8):
-        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-    return byte
-
-
-_CRC: Final = tuple(map(_crc_of, range(256)))
-"""CRC-32C (Castagnoli) of each byte."""
-
-
-def masked_crc(data: bytes) -> int:
-    """The CRC-32C of ``data``, rotated and shifted as TFRecords have it."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from lastbeat.settings import Settings
 from lastbeat.settings.table import EXIT_SIGNAL
@@ -15,15 +14,13 @@ from lastbeat.training import features, sdk
 from lastbeat.training.exec.child.exit_reason import ChildExit, sentinel_text
 from lastbeat.training.exec.child.output_summary import OutputSummary
 from lastbeat.training.exec.child.process import ChildProcess
+from lastbeat.training.exec.tensorboard import TensorBoardLogs
 from lastbeat.training.node.resources import ResourceMeter, send_to_tree, tree_of
 from lastbeat.training.sdk.beat_tasks import RunEnvironment, RunSharing
 from lastbeat.training.sdk.capture import Capture
 from lastbeat.training.sdk.log_shipping import CaptureFeed, LogShipping
 from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
-
-if TYPE_CHECKING:
-    from lastbeat.training.exec.tensorboard import TensorBoardLogs
 
 log = logging.getLogger(__name__)
 
@@ -73,11 +70,12 @@ class CommandStart:
         self.summary, self._captured, self.meter = OutputSummary(), Capture(), ResourceMeter(wraps=True)
         self._decoders = {stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in (1, 2)}
         self.reporter: Reporter | None = None
-        self._logs = self._tensorboard()
+        folder = wrapped.tensorboard
+        self._logs = TensorBoardLogs(folder, self.summary.progress) if folder is not None else None
         if settings is not None:
             recorder = [sdk.flight_recorder.FlightDumps(wrapped.dumps)] if wrapped.dumps is not None else []
-            logs = [self._logs] if self._logs is not None else []
-            tasks = [*recorder, *logs, LogShipping(CaptureFeed(self._captured))]
+            logged = [self._logs] if self._logs is not None else []
+            tasks = [*recorder, *logged, LogShipping(CaptureFeed(self._captured))]
             # In the beat thread, because connecting must not delay the command.
             self.reporter = Reporter(lambda: self.environment(settings), tasks)
         self.run = Run(wrapped.name, self.reporter, wrapped.steps)
@@ -91,13 +89,6 @@ class CommandStart:
         """What the command is reported to, and with which features. May raise."""
         environment = features.run_environment(settings, features.FeatureOptions(command=self))
         return replace(environment, sharing=_CommandRun(self.meter))
-
-    def _tensorboard(self) -> "TensorBoardLogs | None":
-        if self._wrapped.tensorboard is None:
-            return None
-        from lastbeat.training.exec import tensorboard  # noqa: PLC0415 - only for a command that logs there
-
-        return tensorboard.TensorBoardLogs(self._wrapped.tensorboard, self.summary.progress)
 
     def take(self, stream: int, chunk: bytes) -> None:
         """Capture a chunk of output, and read the run's progress from it unless TensorBoard's logs show that."""

@@ -7,7 +7,8 @@ import re
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +32,6 @@ _MOST_FILES: Final = 16
 """Most event files that are read: those written last."""
 _MOST_SCALARS: Final = 100_000
 """Most scalars that wait to be reported."""
-_FILE: Final = ".tfevents."
 _WORDS: Final = re.compile(r"[a-z]+")
 _APART: Final = frozenset({"eval", "evaluation", "val", "valid", "validation"})
 """Names of folders for the scalars of evaluations, which then have the same tags as those of training."""
@@ -139,27 +139,18 @@ class TensorBoardLogs(BeatTask):
 def event_files(folder: Path, began: float) -> list[Path]:
     """The event files below ``folder`` that were written after ``began``, the one written last at the end.
 
-    Bounded: of a huge tree only a part is seen. Links to folders are not followed. Raises OSError if a folder cannot be
-    listed for another reason than that it does not exist.
+    Of a huge tree only the upper part is seen, and no link is followed. Raises OSError if a folder cannot be listed for
+    another reason than that it does not exist.
     """
-    found: list[tuple[float, Path]] = []
-    for entry in islice(_entries(folder), _MOST_ENTRIES):
-        if _FILE in entry.name:
-            about = entry.stat(follow_symlinks=False)
-            # Clocks of file systems may be off; each scalar has its time from training's own.
-            if stat.S_ISREG(about.st_mode) and about.st_mtime >= began - 60.0:
-                found.append((about.st_mtime, Path(entry.path)))
+    waiting, found, left = deque([os.fspath(folder)]), list[tuple[float, Path]](), _MOST_ENTRIES
+    while waiting and left > 0:
+        with suppress(FileNotFoundError), os.scandir(waiting.popleft()) as entries:
+            for entry in islice(entries, left):
+                left -= 1
+                about = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(about.st_mode):
+                    waiting.append(entry.path)
+                # Clocks of file systems may be off; each scalar has its time from training's own.
+                elif stat.S_ISREG(about.st_mode) and ".tfevents." in entry.name and about.st_mtime >= began - 60.0:
+                    found.append((about.st_mtime, Path(entry.path)))
     return [path for _, path in sorted(found)[-_MOST_FILES:]]
-
-
-def _entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
-    """What lies below ``folder``, its upper levels first."""
-    waiting = deque([os.fspath(folder)])
-    while waiting:
-        try:
-            with os.scandir(waiting.popleft()) as found:
-                entries = list(islice(found, _MOST_ENTRIES))
-        except FileNotFoundError:
-            continue
-        waiting.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-        yield from entries
