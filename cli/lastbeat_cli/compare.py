@@ -10,7 +10,7 @@ from lastbeat.alerts.facts import number
 from lastbeat.model.text import counted, one_line
 from lastbeat.model.view import RunView
 from lastbeat.settings import SettingsError, opening
-from lastbeat.views.choosing import choose
+from lastbeat.views.choosing import ChosenRun, choose
 from lastbeat.views.comparison import RUNS_MOST, ComparedRun, Comparison, Reached, compare, comparison_document
 from lastbeat.views.lines import paint, signs
 from lastbeat.views.lines.paint import Line
@@ -32,7 +32,7 @@ Examples:
   lastbeat compare 'llama-*'
   lastbeat compare 'llama-*' --json | jq '.runs[] | [.run_id, .figures.loss.least]'
 
-Figures are those that a run keeps: its latest points, and the last values. Of each, the table has the last and the
+Figures are those of the curves that a run keeps, or else of its latest points. Of each, the table has the last and the
 least value.
 """
 
@@ -46,24 +46,24 @@ def command(*, runs: tuple[str, ...], as_json: bool, **given: str | None) -> int
     faults: list[str] = []
     values.check_globs(runs, faults)
     settings = values.settings(given, faults)
-    views = [run.view for run in choose(settings, opening.store(settings), runs) if run.view is not None]
-    if not 2 <= len(views) <= RUNS_MOST:
-        what = f"2 to {RUNS_MOST} runs can be compared, and these are {counted(len(views), 'run')}"
+    found = compared(choose(settings, opening.store(settings), runs, curves=True))
+    if not 2 <= len(found.runs) <= RUNS_MOST:
+        what = f"2 to {RUNS_MOST} runs can be compared, and these are {counted(len(found.runs), 'run')}"
         raise SettingsError([f"{what}; name others, or use a glob: lastbeat compare 'llama-*'"])
-    found = compare(views)
     if as_json:
         tell(comparison_document(found), (), as_json=True)
     else:
-        paint.show(list(_lines(found, paint.width(sys.stdout), signs.of(sys.stdout))))
+        paint.show(list(comparison_lines(found, paint.width(sys.stdout), signs.of(sys.stdout))))
     return exits.OK
 
 
-def comparison_lines(views: Sequence[RunView], columns: int, made_of: Signs) -> Iterator[Line]:
-    """``views`` beside each other, as ``compare`` prints them."""
-    return _lines(compare(views), columns, made_of)
+def compared(runs: Sequence[ChosenRun]) -> Comparison:
+    """Those of ``runs`` that were seen, beside each other."""
+    kept = {run.run_id: run.curves for run in runs if run.curves is not None}
+    return compare([run.view for run in runs if run.view is not None], kept)
 
 
-def _lines(found: Comparison, columns: int, made_of: Signs) -> Iterator[Line]:
+def comparison_lines(found: Comparison, columns: int, made_of: Signs) -> Iterator[Line]:
     """The table: a line for each fact and a column for each run; as many tables as the width asks for."""
     rows = [(name, of) for name, of in _rows(found, made_of) if any(map(of, found.runs))]
     first = min(max(paint.cells(name) for name, _ in rows), columns // 3)
@@ -92,7 +92,7 @@ def _rows(found: Comparison, made_of: Signs) -> Iterator[tuple[str, Callable[[Co
     yield "status", lambda run: f"{made_of.of(signs.word(run.view.row))} {signs.word(run.view.row)}"
     yield "step", lambda run: cells.steps(run.view.row, cells.Sight(run.view.at, made_of))[0]
     yield "speed", lambda run: _speed(run.view)
-    yield "loss curve", lambda run: signs.spark([point.loss for point in run.view.points], _SPARK, made_of)
+    yield "loss curve", lambda run: signs.spark([loss for _, loss in run.curve], _SPARK, made_of)
     for name in found.figures:
         yield harmless(name, 100), lambda run, name=name: _figure(run.figures.get(name))  # type: ignore[misc]
     for key in found.keys:

@@ -159,6 +159,7 @@ data "aws_iam_policy_document" "page_act" {
       "${local.runs}/*/_stop",
       "${local.runs}/_watchdog/silences.json",
       "${local.runs}/_watchdog/slack.json",
+      "${local.runs}/_watchdog/views.json",
     ]
   }
 

@@ -9,10 +9,11 @@ from playwright.sync_api import Page, expect
 
 from lastbeat.model.named_view import NamedView
 from lastbeat.stores.directory import DirectoryStore
-from lastbeat.views.named_views import save_view
+from lastbeat.views.named_views import read_views, save_view
 from support.browser import PHONE, OpenTab, serious_faults
 from support.cli import RunFolder
 from support.seen_page import expect_rows, filter_box
+from support.there import there
 
 
 def heads(page: Page) -> list[str]:
@@ -32,7 +33,7 @@ def test_columns_orders_groups_and_views(dashboard: Callable[..., str], tab: Ope
     expect(page.locator("tbody tr", has_text="a").first.locator(".c-key")).to_have_text("0.0003")
     page.get_by_role("button", name="Pin optim.lr").click()
     assert heads(page)[0] == "optim.lr"
-    for name in ("eta", "loss", "speed", "strip"):
+    for name in ("ETA", "Loss", "Speed", "24 h"):
         page.get_by_role("button", name=f"Leave out {name}").click()
     assert "ETA" not in heads(page)
     # Equal ones are sorted by the next key.
@@ -62,6 +63,34 @@ def test_columns_orders_groups_and_views(dashboard: Callable[..., str], tab: Ope
     page.get_by_label("Show a view").select_option("hmine")
     expect(page.locator("tr.by")).to_have_count(2)
     assert json.loads(page.evaluate("localStorage.getItem('lastbeat-views')"))["mine"]["group"] == "owner"
+
+
+def test_a_column_is_as_wide_as_people_make_it_and_the_team_has_it_so(
+    dashboard: Callable[..., str], tab: OpenTab, tmp_path: Path
+) -> None:
+    RunFolder(tmp_path / "runs", "a").metadata(owner="ana")
+    address = dashboard(tmp_path / "runs", LASTBEAT_DASHBOARD_TOKEN="a-token-of-some-length")
+    page = tab(f"{address}?token=a-token-of-some-length").page
+    head = page.get_by_role("columnheader", name="Loss")
+    edge = there(head.locator(".sizer").bounding_box())
+    before = there(head.bounding_box())["width"]
+    page.mouse.move(edge["x"] + 4, edge["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(edge["x"] + 44, edge["y"] + 8, steps=4)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(rf"cols=status,run,progress,eta,loss~{before + 40:.0f},beat"))
+    assert there(head.bounding_box())["width"] == before + 40
+    # With the keyboard, too.
+    page.get_by_text("Columns and views").click()
+    width = page.get_by_role("spinbutton", name="Width of Loss in pixels")
+    width.press("ArrowUp")
+    expect(width).to_be_focused()
+    expect(page).to_have_url(re.compile(r"loss~160,"))
+    page.get_by_label("Name of this view").fill("wide")
+    page.get_by_role("button", name="Save for the team").click()
+    expect(page.get_by_text("Saved for the team: wide.")).to_be_visible()
+    (view,) = read_views(DirectoryStore(tmp_path / "runs"))
+    assert (view.name, "loss~160" in view.columns) == ("wide", True)
 
 
 def test_words_lie_side_by_side_and_a_fault_leaves_room_to_type(

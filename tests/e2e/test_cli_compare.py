@@ -66,6 +66,17 @@ def test_programs_get_every_figure_and_the_curve(runs: Path) -> None:
     assert first["curve"][0] == [0, 3.0]
 
 
+def test_figures_are_those_of_the_curves_that_a_run_keeps(runs: Path) -> None:
+    kept = [[1_767_268_000 + step, step, 9 - step * 8 / 100, 0.5, 9.5] for step in range(10)]
+    run = RunFolder(runs / "training-runs", "keeps")
+    run.metadata()
+    run.progress(step=20, loss=2.9, recent=[[1_767_268_020, 20, 2.9]])
+    run.put("curves/1.json", json.dumps({"curves": {"loss": kept}}))
+    keeps, other = json.loads(told(runs, "keeps", "llama-b", "--json"))["runs"]
+    assert keeps["figures"]["loss"] == {"last": 2.9, "least": 0.5, "greatest": 9.5}
+    assert (keeps["curve"][0], keeps["curve"][-1], other["curve"][0]) == ([0, 9.0], [20, 2.9], [0, 3.0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

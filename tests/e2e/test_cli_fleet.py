@@ -114,7 +114,11 @@ def test_columns_and_views_that_a_team_saves(runs: Path) -> None:
         True,
     )
     grouped = call(LASTBEAT, "fleet", "fails-*", "--group", "lr", "--columns", "run", cwd=runs).stdout.splitlines()
-    assert [line.split() for line in grouped[3:]] == [["lr", "RUN"], ["0.0003", "fails-1"]], "groups say which they are"
+    assert [line.split() for line in grouped[3:]] == [
+        ["lr", "RUN"],
+        ["lr:", "0.0003", "·", "1", "run"],
+        ["0.0003", "fails-1"],
+    ]
     misspelt = call(LASTBEAT, "fleet", "--view", "oms", "--once", cwd=runs)
     assert (misspelt.returncode, "ooms" in misspelt.stderr) == (3, True)
     refused = call(LASTBEAT, "fleet", "--filter", "/(a+)+/", cwd=runs)

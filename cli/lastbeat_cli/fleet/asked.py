@@ -1,9 +1,11 @@
 """What people ask to see of a fleet: by options, or by a view that has a name."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lastbeat.model.named_view import NamedView
+from lastbeat.model.text import counted
 from lastbeat.model.view import Row
 from lastbeat.views.order import select
 from lastbeat.views.row_keys import is_known, sorted_by
@@ -40,6 +42,13 @@ class FleetAsked:
         group = cells.column(self.group) if self.group else None
         return asked if group is None or group.heading in {each.heading for each in asked} else (group, *asked)
 
+    def headings(self, rows: Sequence[Row]) -> Mapping[str, str]:
+        """The first run of each group → the group's heading, as the page has it."""
+        groups: dict[str, list[str]] = {}
+        for row in rows if self.group else ():
+            groups.setdefault(cells.key_text(row, self.group) or "none", []).append(row.run_id)
+        return {ids[0]: f"{self.group}: {name} · {counted(len(ids), 'run')}" for name, ids in groups.items()}
+
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of configurations and metrics among the columns."""
@@ -55,7 +64,8 @@ class FleetAsked:
         return replace(
             self,
             text=f"{view.filter} {self.text}".strip(),
-            statuses=self.statuses or listed(view.status),
+            # The page may show what needs attention alone, which comes first here.
+            statuses=self.statuses or tuple(each for each in listed(view.status) if each != "need"),
             sort=self.sort or listed(view.sort),
             columns=self.columns or listed(view.columns),
             group=self.group or view.group,
@@ -68,5 +78,7 @@ class FleetAsked:
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The names in ``text``, with commas between. The page marks columns that stay in sight with ``!``."""
-    return tuple(dict.fromkeys(part for each in text.split(",") if (part := each.strip().removesuffix("!"))))
+    """The names in ``text``, with commas between. The page marks columns that stay in sight with ``!``; ``~`` and a
+    width may follow."""
+    names = (re.sub(r"!?(~\d+)?$", "", each.strip()) for each in text.split(","))
+    return tuple(dict.fromkeys(filter(None, names)))

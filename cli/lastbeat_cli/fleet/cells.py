@@ -279,15 +279,18 @@ def column(name: str) -> Column:
     return replace(known, worth=ALWAYS, asked=True) if known else Column(name, _key(name), ALWAYS, True, asked=True)
 
 
+def key_text(row: Row, name: str) -> str:
+    """What ``row`` says under a name, in a few words; empty if nothing."""
+    found = value(row, name)
+    if found is None or isinstance(found, bool):
+        return "" if found is None else str(found).lower()
+    return signs.harmless(number(found, 4) if isinstance(found, float) else str(found), 100)
+
+
 def _key(name: str) -> Callable[[Row, Sight], Cell]:
     """The cells of a key of configurations, or of a metric."""
 
     def cell(row: Row, _: Sight) -> Cell:
-        found = value(row, name)
-        if found is None:
-            return "", ""
-        if isinstance(found, bool):
-            return str(found).lower(), ""
-        return signs.harmless(number(found, 4) if isinstance(found, float) else str(found), 100), ""
+        return key_text(row, name), ""
 
     return cell

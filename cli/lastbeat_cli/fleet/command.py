@@ -9,7 +9,6 @@ from typing import Final
 import click
 
 from lastbeat.model.named_view import NamedView
-from lastbeat.model.text import one_line
 from lastbeat.model.view import FleetView, Row
 from lastbeat.settings import Settings, SettingsError, opening
 from lastbeat.stores.port import Store
@@ -18,7 +17,7 @@ from lastbeat.views.filters import parse
 from lastbeat.views.lines import paint, signs
 from lastbeat.views.lines.paint import Line, line, rendered, sentence
 from lastbeat.views.lines.signs import Signs, harmless
-from lastbeat.views.named_views import NAME_LIMIT, save_view, view_named
+from lastbeat.views.named_views import InvalidViewError, save_view, view_named
 from lastbeat.views.order import NEEDS_PEOPLE, need
 from lastbeat.views.watching import FleetWatch, fleet_watch
 from lastbeat_cli import exits, fleet, options, values
@@ -128,12 +127,10 @@ def command(  # noqa: PLR0913 - each is an option
 
 
 def _save(store: Store, view: NamedView, *, as_json: bool) -> int:
-    if not view.name.strip() or len(view.name) > NAME_LIMIT or view.name != one_line(view.name):
-        raise SettingsError([f"--save-view: a name has one line of at most {NAME_LIMIT} characters"])
-    there = save_view(store, view)
-    if view.is_empty and not there:
-        raise SettingsError(["--save-view: there is nothing to save; give --filter, --status, --sort or --columns"])
-    done = "Removed" if view.is_empty else "Replaced" if there else "Saved"
+    try:
+        done = save_view(store, view)
+    except InvalidViewError as fault:
+        raise SettingsError([f"--save-view: {fault}"]) from None
     tell({"view": plain(view)}, [f"{done}: the view {view.name}"], as_json=as_json)
     return exits.OK
 
@@ -193,13 +190,12 @@ def _table(view: FleetView, rows: Sequence[Row], columns: int, signs_of: Signs, 
     room = _WHOLE if asked.columns and not paint.capable(sys.stdout) else columns
     heading, *shown = table(rows, room, view.at, signs_of, whole_ids=True, chosen=asked.shown)
     yield heading
-    if not asked.explain:
-        yield from shown
-        return
-    told = 0
+    told, heads = 0, asked.headings(rows)
     for row, each in zip(rows, shown, strict=True):
+        if row.run_id in heads:
+            yield line(heads[row.run_id], "heading")
         yield each
-        if need(row, view.at) > NEEDS_PEOPLE:
+        if not asked.explain or need(row, view.at) > NEEDS_PEOPLE:
             continue
         told += 1
         if told <= MOST_TOLD:

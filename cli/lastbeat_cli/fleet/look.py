@@ -15,7 +15,7 @@ from lastbeat.views.lines import signs
 from lastbeat.views.one_run import run_watch
 from lastbeat.views.watching import FleetWatch
 from lastbeat_cli import exits
-from lastbeat_cli.compare import comparison_lines
+from lastbeat_cli.compare import compared, comparison_lines
 from lastbeat_cli.fleet import doing
 from lastbeat_cli.fleet.asked import FleetAsked
 from lastbeat_cli.fleet.screen import FleetScreen
@@ -142,8 +142,8 @@ def _compare(settings: Settings, store: "Store", screen: Screen, runs: Sequence[
     if len(chosen) < 2:
         return "tick runs with Space first, then c compares them with this one"
     try:
-        views = [run.view for run in choose(settings, store, chosen) if run.view is not None]
+        found = compared(choose(settings, store, chosen, curves=True))
     except StoreError as fault:
         return str(fault)
-    scrolled.show(screen, lambda columns: list(comparison_lines(views, columns, signs.of(sys.stdout))))
+    scrolled.show(screen, lambda columns: list(comparison_lines(found, columns, signs.of(sys.stdout))))
     return ""

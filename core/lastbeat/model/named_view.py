@@ -22,7 +22,7 @@ class NamedView(Persisted):
     sort: str = ""
     """Keys with commas between; one with a ``-`` sorts from large to small."""
     columns: str = ""
-    """Columns with commas between; the page keeps one with a ``!`` in sight."""
+    """Columns with commas between; the page keeps one with a ``!`` in sight, and has its width behind a ``~``."""
     group: str = ""
     """The key by which the page groups runs."""
     by: str = ""

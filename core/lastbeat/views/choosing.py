@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from lastbeat.model.as_json import Json
 from lastbeat.model.runid import RECORD, is_run_id, waiting_record
 from lastbeat.model.silence import is_pattern
 from lastbeat.model.status import Status
@@ -26,6 +27,8 @@ class ChosenRun:
     run_id: str
     view: RunView | None
     """None if the run was never seen and has only a record."""
+    curves: Json | None = None
+    """What the run keeps of its curves, if that was asked for."""
 
     @property
     def status(self) -> str:
@@ -48,7 +51,7 @@ class ChosenRun:
         return job.id if job is not None and not job.state.ended else None
 
 
-def choose(settings: Settings, store: Store, runs: Sequence[str]) -> list[ChosenRun]:
+def choose(settings: Settings, store: Store, runs: Sequence[str], *, curves: bool = False) -> list[ChosenRun]:
     """The runs of these ids and globs. Raises :class:`StoreError`, also if an id or glob matches no run."""
     names: dict[str, None] = {}
     known: list[str] | None = None
@@ -64,7 +67,10 @@ def choose(settings: Settings, store: Store, runs: Sequence[str]) -> list[Chosen
         names.update(dict.fromkeys(sorted(covered)))
 
     def look(run_id: str) -> ChosenRun:
-        return ChosenRun(run_id, run_watch(settings, run_id, at=store).look(log_lines=0))
+        watch = run_watch(settings, run_id, at=store)
+        view = watch.look(log_lines=0)
+        kept = watch.curves() if curves and view is not None and view.keeps_curves else None
+        return ChosenRun(run_id, view, kept)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         found = list(pool.map(look, names))

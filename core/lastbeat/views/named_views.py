@@ -41,9 +41,15 @@ def view_named(store: Store, name: str) -> NamedView:
     return views[name]
 
 
-def save_view(store: Store, view: NamedView) -> bool:
-    """Add ``view``, or put it in place of the one of its name; one that asks for nothing is removed. Whether there was
-    one before. Raises :class:`StoreError`."""
+class InvalidViewError(ValueError):
+    """A view that cannot be saved; the message says why."""
+
+
+def save_view(store: Store, view: NamedView) -> str:
+    """Add ``view``, or put it in place of the one of its name; one that asks for nothing is removed. Returns a word for
+    what was done. Raises :class:`StoreError` and :class:`InvalidViewError`."""
+    if not view.name.strip() or len(view.name) > NAME_LIMIT or view.name != one_line(view.name):
+        raise InvalidViewError(f"a name has one line of at most {NAME_LIMIT} characters")
     there = False
 
     def changed(blob: Blob | None) -> ViewList:
@@ -57,7 +63,9 @@ def save_view(store: Store, view: NamedView) -> bool:
         return replace(held, views=tuple(sorted(kept, key=lambda each: each.name)))
 
     change(store, VIEWS, changed, f"remove some, from {VIEWS}")
-    return there
+    if view.is_empty and not there:
+        raise InvalidViewError("there is nothing to save; give a filter, a status, an order or columns")
+    return "Removed" if view.is_empty else "Replaced" if there else "Saved"
 
 
 def _decode(blob: Blob | None) -> ViewList:

@@ -95,6 +95,7 @@ def test_people_act_without_a_server_as_far_as_the_role_goes(deployed: Deployed,
     planned = change(stop="beats")
     assert change(stop="beats", seen=planned["seen"])["done"]
     assert change(runs="lives", for_s=3600)["matches"] == 1
+    assert change(view="mine", filter="owner:ana")["done"] == "Saved"
     said = slack({"text": "silence fails 2h", "user_name": "ana", "channel_id": CHANNEL})
     assert "fails is silenced for 2h" in said["text"]
     assert slack({"payload": json.dumps(pressed("silence", "ends 1 SUCCEEDED"))}) == {}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastbeat.model.named_view import NamedView
 from lastbeat.model.record import Record
 from lastbeat.model.silence import SILENCES
 from lastbeat.model.state import State
@@ -18,6 +19,7 @@ from lastbeat.model.stop_request import read_request
 from lastbeat.model.text import one_line
 from lastbeat.settings import load
 from lastbeat.stores.port import DeniedError, StoreError, UnreachableError
+from lastbeat.views.named_views import read_views
 from lastbeat.views.served.changes import InvalidChangeError, StoredChanges, page_author, read_change
 from lastbeat.watch.record.codec import decode_record, encode
 from lastbeat.watch.record.silences import Silences
@@ -93,6 +95,17 @@ def test_a_run_is_acknowledged_and_that_is_withdrawn() -> None:
     assert acknowledged(store) is None
 
 
+def test_a_view_of_the_team_is_saved_replaced_and_removed() -> None:
+    store, view = MemoryStore(), {"view": "ooms", "filter": "cause:oom", "columns": "run!~200,lr"}
+    assert ask(store, **view) == (200, {"done": "Saved"})
+    assert ask(store, **{**view, "sort": "-lr"}) == (200, {"done": "Replaced"})
+    by = f"token holder, on the page from {FROM}"
+    assert read_views(store) == (NamedView("ooms", "cause:oom", "", "-lr", "run!~200,lr", "", by),)
+    assert ask(store, view="ooms") == (200, {"done": "Removed"})
+    assert ask(store, view="ooms")[0] == 400, "there is nothing to save"
+    assert ask(store, view="two\nlines", filter="x")[1]["error"] == "A name has one line of at most 60 characters."
+
+
 def test_a_transition_that_nobody_saw_is_not_acknowledged() -> None:
     store = MemoryStore()
     failed(store, 4)
@@ -127,6 +140,8 @@ def test_a_transition_that_nobody_saw_is_not_acknowledged() -> None:
         pytest.param({**SEEN, "note": "x" * 201}, "200 is the most", id="a long note"),
         pytest.param({"stop": "mistral-1", "note": "x"}, "nothing else", id="an end with a note"),
         pytest.param({"restart": "mistral-1", "seen": 7}, "as it was shown", id="a restart of what is no text"),
+        pytest.param({"view": "a", "lr": "1"}, "nothing else", id="a view with a part that no view has"),
+        pytest.param({"view": 7}, "all of them texts", id="a view whose name is no text"),
         pytest.param({**SEEN, "by": 7}, "have to be texts", id="a name that is no text"),
     ],
 )

@@ -9,7 +9,6 @@ from importlib import resources
 import pytest
 
 from lastbeat.views.page.assembling import SCRIPTS, STYLES, AssetError, assemble, asset, page
-from support.there import there
 
 TEMPLATE = "<!doctype html><meta charset=utf-8><!--POLICY--><!--STYLE--><body><!--DATA--><!--SCRIPT-->"
 
@@ -114,12 +113,3 @@ def test_a_template_without_its_marks_is_refused(template: str) -> None:
 def test_a_part_that_was_not_shipped_is_an_error_that_names_it() -> None:
     with pytest.raises(AssetError, match=r"nothing\.js"):
         asset("nothing.js")
-
-
-def test_dark_is_one_set_of_colours_whether_the_system_or_a_person_asks_for_it() -> None:
-    css = asset("page.css")
-    # A stylesheet has no way to say it once for a media query and for an attribute.
-    chosen = there(re.search(r':root\[data-theme="dark"\] \{(.*?)\}', css, re.DOTALL))
-    asked = there(re.search(r':root:not\(\[data-theme="light"\]\) \{(.*?)\}', css, re.DOTALL))
-    assert chosen[1].split() == asked[1].split()
-    assert "--bg:" in chosen[1]

@@ -83,6 +83,13 @@ def _assembled() -> tuple[bytes, bytes, str]:
     return assemble({name: asset(name) for name in (_TEMPLATE, *STYLES, *SCRIPTS)})
 
 
+@cache
+def plain_style() -> tuple[str, str]:
+    """The first rules of the page's style, for a page without scripts; and what allows them in its policy."""
+    rules = asset("page.css").partition("/* ---- header")[0]
+    return f"<style>{rules}</style>", f"style-src {_digests([rules])}"
+
+
 def asset(name: str) -> str:
     """One part of the page, as it was shipped. Raises :class:`AssetError` where it was not."""
     place = resources.files("lastbeat.views.page").joinpath("assets")

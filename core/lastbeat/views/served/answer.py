@@ -10,6 +10,7 @@ from typing import Final
 
 from lastbeat.model.text import one_line
 from lastbeat.settings import own_log
+from lastbeat.views.page.assembling import plain_style
 
 Environ = Mapping[str, object]
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
@@ -66,7 +67,7 @@ def refusal(
     """An answer that says what is wrong and what to do: as JSON if ``data`` was requested, else as a page."""
     if data:
         return Response(status, json_body({"error": error, "advice": advice}), headers or {})
-    return Response(status, _plain_page(status, error, advice), headers or {})
+    return _plain_page(status, error, advice, headers=headers or {})
 
 
 def token_form(error: str, headers: Mapping[str, str]) -> Response:
@@ -78,12 +79,11 @@ def token_form(error: str, headers: Mapping[str, str]) -> Response:
     status = "401 Unauthorized"
     field = (
         '<form method="post"><p><label>Token <input type="password" name="token" autocomplete="current-password" '
-        "required autofocus></label> <button>Open</button></p></form>"
+        'required autofocus></label> <button class="quiet">Open</button></p></form>'
     )
     advice = "The terminal where 'lastbeat dashboard' was started shows it, or LASTBEAT_DASHBOARD_TOKEN holds it."
     # Under no-referrer browsers send "Origin: null", and so could the form of another site.
-    own = {"Content-Security-Policy": _FORM, "Referrer-Policy": "strict-origin"}
-    return Response(status, _plain_page(status, error, advice, field), {**own, **headers})
+    return _plain_page(status, error, advice, field, headers={"Referrer-Policy": "strict-origin", **headers})
 
 
 def redirect(headers: Mapping[str, str]) -> Response:
@@ -91,9 +91,12 @@ def redirect(headers: Mapping[str, str]) -> Response:
     return Response("303 See Other", Body(b"", HTML), {"Location": "./", **headers})
 
 
-def _plain_page(title: str, error: str, advice: str, further: str = "") -> Body:
+def _plain_page(title: str, error: str, advice: str, form: str = "", *, headers: Mapping[str, str]) -> Response:
+    style, allowed = plain_style()
     told = "".join(f"<p>{html.escape(text)}</p>" for text in (error, advice) if text)
-    return Body(f"{_PLAIN_PAGE}<h1>{html.escape(title)}</h1>{told}{further}".encode(), HTML)
+    whole = f'{_PLAIN_PAGE}{style}<main class="empty"><h1>{html.escape(title)}</h1>{told}{form}</main>'
+    policy = f"{_FORM if form else _NOTHING}; {allowed}"
+    return Response(title, Body(whole.encode(), HTML), {"Content-Security-Policy": policy, **headers})
 
 
 _PLAIN_PAGE = (

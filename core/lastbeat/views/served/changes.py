@@ -1,15 +1,17 @@
-"""Silences and acknowledges runs for the page: checks each request, carries it out and answers with the result."""
+"""Changes that the page asks for, of runs and of the team's views: checks each request, carries it out and answers with
+the result."""
 
 import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from lastbeat.jobs.restart_requests import NotRestartedError
 from lastbeat.model.json_values import json_object
+from lastbeat.model.named_view import PARTS, NamedView
 from lastbeat.model.record import Acknowledgement
 from lastbeat.model.runid import InvalidRunIdError, check_run_id
 from lastbeat.model.silence import (
@@ -31,6 +33,7 @@ from lastbeat.views.acting.silencing import NoSuchSilenceError, SilenceWish, lif
 from lastbeat.views.acting.stopping import Lives, OutdatedError, none_lives
 from lastbeat.views.documents import plain
 from lastbeat.views.fleet_index import shown_silence
+from lastbeat.views.named_views import InvalidViewError, save_view
 from lastbeat.views.served.answer import Response, json_body, masked, refusal
 from lastbeat.watch.record.acknowledging import NotAcknowledgedError, acknowledge, withdraw
 
@@ -94,13 +97,13 @@ class Act:
     name: str = ""
 
 
-Change = NewSilence | LiftedSilence | NewAcknowledgement | Withdrawal | Act
+Change = NewSilence | LiftedSilence | NewAcknowledgement | Withdrawal | Act | NamedView
 
 
 def read_change(body: bytes) -> Change:
     """The change in ``{"runs", "for_s", "why", "by"}``, ``{"lift"}``, ``{"withdraw"}``, ``{"acknowledge", "transition",
-    "conditions", "note", "by"}`` or ``{"stop" or "restart", "seen", "why", "by"}``. Raises
-    :class:`InvalidChangeError`."""
+    "conditions", "note", "by"}``, ``{"stop" or "restart", "seen", "why", "by"}`` or ``{"view"}`` with the parts of a
+    view. Raises :class:`InvalidChangeError`."""
     asked = json_object(body)
     if asked is None:
         raise InvalidChangeError("the request is no JSON object")
@@ -111,6 +114,8 @@ def read_change(body: bytes) -> Change:
         return LiftedSilence(which)
     if set(asked) == {"withdraw"}:
         return Withdrawal(_run(asked["withdraw"]))
+    if "view" in asked:
+        return _view(asked)
     act = next((each for each in ACTS if each in asked), None)
     if act is not None:
         return _act(act, asked)
@@ -138,6 +143,15 @@ def _act(act: Literal["stop", "restart"], asked: Mapping[str, object]) -> Act:
     if not (seen is None or (isinstance(seen, str) and len(seen) <= 300)):
         raise InvalidChangeError("what was seen has to be said as it was shown")
     return Act(act, _run(asked[act]), seen, *_said(asked.get("why", ""), asked.get("by", "")))
+
+
+def _view(asked: Mapping[str, object]) -> NamedView:
+    texts: dict[str, Any] = {
+        part: each for part, each in asked.items() if part in {"view", *PARTS} and isinstance(each, str)
+    }
+    if set(asked) != set(texts):
+        raise InvalidChangeError(f"a view has a name, perhaps {', '.join(PARTS)}, all of them texts, and nothing else")
+    return NamedView(texts.pop("view"), **texts)
 
 
 def _run(run_id: object) -> str:
@@ -214,35 +228,9 @@ class StoredChanges:
 
     def _done(self, change: Change, store: Store, address: str, user: str) -> Response:
         try:
-            now = store.clock()
-            match change:
-                case Withdrawal(run_id):
-                    withdraw(store, run_id, page_author("", address, user))
-                    log.info("the acknowledgement of %s was withdrawn on the page from %s", run_id, address)
-                    return Response("200 OK", json_body({"acknowledged": None}))
-                case NewAcknowledgement(run_id, transition, conditions, note, name):
-                    by = page_author(name, address, user)
-                    given = Acknowledgement(now, by, redact(note), transition, conditions)
-                    acknowledge(store, run_id, given)
-                    log.info("%s was acknowledged on the page from %s", run_id, address)
-                    return Response("200 OK", json_body({"acknowledged": plain(given)}))
-                case LiftedSilence(which):
-                    lifted = lift_silence(store, which, now)
-                    for each in lifted:
-                        log.info("the silence %s of %s was lifted on the page from %s", each.id, each.runs, address)
-                    return _changed(lifted)
-                case NewSilence(wish, name):
-                    made = make_silence(store, wish, page_author(name, address, user), now)
-                    return _changed((made.silence,), made.covered, made.notes)
-                case Act(what, run_id, seen, why, name):
-                    act = ACTS[what](self._settings, store, run_id, self._lives)
-                    if seen is None:
-                        return Response(
-                            "200 OK", json_body({"seen": act.seen, "outlook": list(map(masked, act.outlook))})
-                        )
-                    done = act.confirmed(seen, page_author(name, address, user), redact(why))
-                    log.info("%s of %s was asked for on the page from %s", what, run_id, address)
-                    return Response("200 OK", json_body({"done": list(map(masked, done))}))
+            return self._made(change, store, address, user)
+        except InvalidViewError as fault:
+            return refusal("400 Bad Request", _sentence(str(fault)), data=True)
         except NoSuchSilenceError:
             return refusal("404 Not Found", "There is no such silence any more: it is over, or was lifted.", data=True)
         except (NotAcknowledgedError, NotRestartedError, OutdatedError) as fault:
@@ -254,6 +242,39 @@ class StoredChanges:
         except Exception:
             log.exception("a change could not be made")
             return refusal("500 Internal Server Error", "This is a defect of lastbeat.", data=True)
+
+    def _made(self, change: Change, store: Store, address: str, user: str) -> Response:
+        now = store.clock()
+        match change:
+            case Withdrawal(run_id):
+                withdraw(store, run_id, page_author("", address, user))
+                log.info("the acknowledgement of %s was withdrawn on the page from %s", run_id, address)
+                return Response("200 OK", json_body({"acknowledged": None}))
+            case NewAcknowledgement(run_id, transition, conditions, note, name):
+                by = page_author(name, address, user)
+                given = Acknowledgement(now, by, redact(note), transition, conditions)
+                acknowledge(store, run_id, given)
+                log.info("%s was acknowledged on the page from %s", run_id, address)
+                return Response("200 OK", json_body({"acknowledged": plain(given)}))
+            case LiftedSilence(which):
+                lifted = lift_silence(store, which, now)
+                for each in lifted:
+                    log.info("the silence %s of %s was lifted on the page from %s", each.id, each.runs, address)
+                return _changed(lifted)
+            case NewSilence(wish, name):
+                made = make_silence(store, wish, page_author(name, address, user), now)
+                return _changed((made.silence,), made.covered, made.notes)
+            case NamedView() as view:
+                done = save_view(store, replace(view, by=page_author("", address, user)))
+                log.info("the view %s: %s on the page from %s", one_line(view.name), done.lower(), address)
+                return Response("200 OK", json_body({"done": done}))
+            case Act(what, run_id, seen, why, name):
+                act = ACTS[what](self._settings, store, run_id, self._lives)
+                if seen is None:
+                    return Response("200 OK", json_body({"seen": act.seen, "outlook": list(map(masked, act.outlook))}))
+                came = act.confirmed(seen, page_author(name, address, user), redact(why))
+                log.info("%s of %s was asked for on the page from %s", what, run_id, address)
+                return Response("200 OK", json_body({"done": list(map(masked, came))}))
 
 
 def _changed(silences: Sequence[Silence], covered: int | None = None, notes: Sequence[str] = ()) -> Response:

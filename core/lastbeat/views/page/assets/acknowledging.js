@@ -6,22 +6,15 @@
  *   known.update(doc)             with each answer about the run
  */
 const Acknowledging = (() => {
-  const { el } = Draw;
+  const { button } = Draw;
 
   function make(id) {
-    const note = el("input", { type: "text", name: "note", maxlength: 200, autocomplete: "off",
-      placeholder: "bad node, moving it" });
-    const by = Silencing.nameInput();
-    const said = el("p", { class: "said", role: "status", "aria-live": "polite" });
-    const form = el("form", { class: "silence-form", autocomplete: "off", on: { submit: acknowledge } },
-      Silencing.field("Note (optional)", note), Silencing.field("Your name (optional)", by),
-      el("button", { type: "submit", class: "quiet" }, "Acknowledge"));
-    const undo = el("button", { type: "button", class: "quiet", on: { click: withdraw } }, "Withdraw the acknowledgement");
-    const summary = el("summary", {}, "Acknowledge this run");
-    const element = el("details", { class: "acknowledging", hidden: true }, summary,
-      el("p", { class: "muted" }, "Says that you look after it, until something new happens to it. That is alerted as always."),
-      form, undo, said);
-    const ask = Silencing.asker(form, said, show);
+    const note = Silencing.textInput("note", "bad node, moving it"), by = Silencing.nameInput();
+    const undo = button("Withdraw the acknowledgement", withdraw);
+    const { element, summary, ask } = Silencing.panel({ name: "acknowledging", words: "Acknowledge this run", submit: acknowledge,
+      show, after: undo, lead: "Says that you look after it, until something new happens to it. That is alerted as always.",
+      fields: [Silencing.field("Note (optional)", note), Silencing.field("Your name (optional)", by),
+        button("Acknowledge", null, { type: "submit" })] });
     let row = null, seen = null, conditions = [];
 
     function show() {
@@ -31,8 +24,7 @@ const Acknowledging = (() => {
       undo.hidden = !held;
     }
 
-    function acknowledge(event) {
-      event.preventDefault();
+    function acknowledge() {
       ask({ acknowledge: id, transition: seen, conditions, note: note.value, by: by.value }, "Acknowledging …", (answer) => {
         note.value = "";
         row = { ...row, acknowledged: answer.acknowledged };

@@ -6,26 +6,18 @@
  *   acts.update(doc)              with each answer about the run
  */
 const Acting = (() => {
-  const { el, setText } = Draw;
+  const { el, put, setText, button } = Draw;
   const OVER = ["SUCCEEDED", "CANCELLED"];
 
   function make(id) {
-    const why = el("input", { type: "text", name: "why", maxlength: 200, autocomplete: "off", placeholder: "wrong data" });
-    const by = Silencing.nameInput();
-    const whyField = Silencing.field("Why (optional)", why);
-    const outlook = el("ul", { class: "plain" });
-    const said = el("p", { class: "said", role: "status", "aria-live": "polite" });
-    const stop = el("button", { type: "button", class: "quiet", on: { click: () => ask("stop") } }, "Stop …");
-    const again = el("button", { type: "button", class: "quiet", on: { click: () => ask("restart") } }, "Restart …");
-    const confirm = el("button", { type: "submit", class: "quiet" }, "Yes");
-    const cancel = el("button", { type: "button", class: "quiet", on: { click: leave } }, "Cancel");
-    const form = el("form", { class: "silence-form", autocomplete: "off", hidden: true, on: { submit: act } },
-      outlook, whyField, Silencing.field("Your name (optional)", by), confirm, cancel);
-    const summary = el("summary", {}, "Stop or restart");
-    const element = el("details", { class: "acting", hidden: true }, summary,
-      el("p", { class: "muted" }, "You are told first what happens. The run's history keeps who did it."),
-      el("p", {}, stop, " ", again), form, said);
-    const send = Silencing.asker(form, said, show);
+    const why = Silencing.textInput("why", "wrong data"), whyField = Silencing.field("Why (optional)", why);
+    const by = Silencing.nameInput(), outlook = el("ul", { class: "plain" });
+    const stop = button("Stop …", () => ask("stop")), again = button("Restart …", () => ask("restart"));
+    const confirm = button("Yes", null, { type: "submit" });
+    const { element, form, summary, said, ask: send } = Silencing.panel({ name: "acting", words: "Stop or restart", submit: act, show,
+      lead: "You are told first what happens. The run's history keeps who did it.", before: el("p", {}, stop, " ", again),
+      fields: [outlook, whyField, Silencing.field("Your name (optional)", by), confirm, button("Cancel", leave)] });
+    form.hidden = true;
     let doc = null, asked = null;
 
     function show() {
@@ -42,7 +34,7 @@ const Acting = (() => {
     function ask(what) {
       send({ [what]: id }, "Looking …", (answer) => {
         asked = { what, seen: answer.seen };
-        outlook.replaceChildren(...answer.outlook.map((each) => el("li", {}, Format.clip(each, 500))));
+        put(outlook, answer.outlook.map((each) => el("li", {}, Format.clip(each, 500))));
         setText(confirm, what === "restart" ? "Yes, restart it" : doc?.job?.next ? "Yes, do not restart it" : "Yes, stop it");
         whyField.hidden = what === "restart";
         form.hidden = false;
@@ -58,8 +50,7 @@ const Acting = (() => {
       summary.focus();
     }
 
-    function act(event) {
-      event.preventDefault();
+    function act() {
       if (asked === null) return;
       const reason = asked.what === "stop" ? { why: why.value } : {};
       send({ [asked.what]: id, seen: asked.seen, ...reason, by: by.value }, "Asking …", (answer) => {

@@ -41,6 +41,10 @@ const App = (() => {
     }
   }
 
+  /** Of each view: what the first link leads to, and what shows it. */
+  const VIEWS = { fleet: ["runs", (node, _id, first) => Fleet.show(node, { first })], run: ["run", (node, id) => Run.show(node, id)],
+    causes: ["causes", (node) => Losses.show(node)], compare: ["curves", (node) => Compare.show(node)] };
+
   // ---- which view ---------------------------------------------------------------------------------------------
 
   function route() {
@@ -52,26 +56,22 @@ const App = (() => {
     } catch {
       id = null;
     }
-    const other = id === null ? /^#\/(causes|compare)(?:\?|$)/.exec(hash)?.[1] : null, fleet = id === null && !other;
-    const next = other ?? (fleet ? "fleet" : `run ${id}`);
-    if (fleet) fleetHash = location.hash || "#/";
+    const name = id !== null ? "run" : /^#\/(causes|compare)(?:\?|$)/.exec(hash)?.[1] ?? "fleet", fleet = name === "fleet";
+    const next = id === null ? name : `run ${id}`;
+    if (fleet) fleetHash = hash;
     if (next === shown) {
       if (fleet) Fleet.follow();
       return;
     }
-    const first = shown === null;
+    const first = shown === null, [skips, show] = VIEWS[name];
     if (leave) leave();
     shown = next;
     put(main);
-    if (fleet) {
-      leave = Fleet.show(main, { first });
-    } else {
-      window.scrollTo(0, 0);
-      if (!other) Data.want([id]);
-      leave = other === "causes" ? Losses.show(main) : other ? Compare.show(main) : Run.show(main, id);
-      if (!first) main.focus({ preventScroll: true });
-    }
-    setText(skip, `Skip to the ${fleet ? "runs" : other === "causes" ? "causes" : other ? "curves" : "run"}`);
+    if (!fleet) window.scrollTo(0, 0);
+    if (id !== null) Data.want([id]);
+    leave = show(main, id, first);
+    if (!fleet && !first) main.focus({ preventScroll: true });
+    setText(skip, `Skip to the ${skips}`);
     title();
   }
 
@@ -104,16 +104,12 @@ const App = (() => {
       broken: ["file", "unreadable"],
     }[mode];
     const off = mode === "lost" || mode === "broken" || (mode === "live" && (paused || Boolean(Data.fleet?.fault)));
-    if (fresh.childElementCount === 0) {
-      put(fresh, el("span", { class: "dot", "aria-hidden": "true" }), " ", el("span", { class: "mode" }), " ",
-        el("span", { class: "when" }));
-    }
-    fresh.classList.toggle("off", off);
     const waits = mode === "live" && !off && !Data.fresh;
-    setText(fresh.children[0], mode === "file" || mode === "broken" ? "▤" : off ? "○" : waits ? "◌" : "●");
+    fresh.classList.toggle("off", off);
     fresh.classList.toggle("waits", waits);
-    setText(fresh.children[1], words[0]);
-    setText(fresh.children[2], words[1] || "");
+    Morph.put(fresh, el("span", { class: "dot", "aria-hidden": "true" },
+      mode === "file" || mode === "broken" ? "▤" : off ? "○" : waits ? "◌" : "●"),
+    " ", el("span", { class: "mode" }, words[0]), " ", el("span", { class: "when" }, words[1]));
     const seen = Data.embedded ? Data.fleet?.made_at : Data.fleet?.at;
     if (seen) fresh.title = `${Data.embedded ? "made" : "the store was last seen"} ${Format.full(seen)}`;
     setText(root, Format.middle(Data.fleet?.root ?? "", 72));
@@ -170,17 +166,11 @@ const App = (() => {
     if (kinds !== standing) {
       standing = kinds;
       found.filter((one) => one.kind === "bad").forEach((one) => announce(one.lead));
-      put(banners, found.map((one) => el("div", { class: `banner ${one.kind}` },
-        el("span", { class: "sign", "aria-hidden": "true" }, one.kind === "info" ? "·" : "▲"),
-        el("span", { class: "lead" }), el("span", { class: "advice" }))));
       banners.hidden = found.length === 0;
     }
-    found.forEach((one, index) => {
-      const [, lead, todo] = banners.children[index].children;
-      for (const [node, text] of [[lead, one.lead], [todo, one.todo]]) {
-        if (node.textContent !== text.replaceAll("`", "")) put(node, marked(text));
-      }
-    });
+    Morph.put(banners, found.map((one) => el("div", { class: `banner ${one.kind}` },
+      el("span", { class: "sign", "aria-hidden": "true" }, one.kind === "info" ? "·" : "▲"),
+      el("span", { class: "lead" }, marked(one.lead)), el("span", { class: "advice" }, marked(one.todo)))));
   }
 
   // ---- theme --------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 "use strict";
 /* Choice: which runs people want to see, in which order, with which columns. It stands in the address, so that a link
- * can be shared: #/?q=oom+mistral&status=FAILED,TIMED_OUT&sort=-loss,owner&cols=run!,status,lr&group=owner
+ * can be shared: #/?q=oom+mistral&status=FAILED,TIMED_OUT&sort=-loss,owner&cols=run!,status,lr~90&group=owner
  *
  * It outlives the view of the fleet: who comes back from a run finds it as it was.
  */
@@ -34,7 +34,7 @@ const Choice = (() => {
 
   const read = () => take(Object.fromEntries(Address.query()));
 
-  /** Shows these columns; one with a "!" stays in sight. None: the usual ones. */
+  /** Shows these columns, as Rows.parsed reads them. None: the usual ones. */
   function choose(wanted) {
     names = wanted;
     shown = names.length ? Rows.chosen(names) : Rows.COLUMNS;
@@ -48,7 +48,7 @@ const Choice = (() => {
 
   function address() {
     const asked = new URLSearchParams(Object.entries(told()).filter(([, text]) => text));
-    const text = asked.toString().replaceAll("%2C", ",").replaceAll("%21", "!");
+    const text = asked.toString().replaceAll("%2C", ",").replaceAll("%21", "!").replaceAll("%7E", "~");
     return text ? `#/?${text}` : "#/";
   }
 
@@ -69,7 +69,7 @@ const Choice = (() => {
   /** The ids of the runs that match, in the order that was chosen; ties in the order of need. */
   function ids() {
     const asked = filter();
-    Data.askFor([...asked.keys, ...[...names, group, ...sorts.map(({ key }) => key)].map((name) => name.replace(/!$/, ""))
+    Data.askFor([...asked.keys, ...[...names.map((name) => Rows.parsed(name).name), group, ...sorts.map(({ key }) => key)]
       .filter((name) => name && !Rows.known(name) && !Filter.sent(name))]);
     const matches = (row) => {
       if (statuses.size && !statuses.has(row.shown) && !(statuses.has(NEED) && Rows.needs(row))) return false;

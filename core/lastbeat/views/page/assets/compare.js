@@ -15,7 +15,10 @@ const Compare = (() => {
   const takes = (ids) => !Data.embedded && ids.length > 1 && ids.length <= MOST;
   const address = (ids) => `#/compare?runs=${ids.slice(0, MOST).map(encodeURIComponent).join(",")}`;
   const list = (key) => (Address.query().get(key) ?? "").split(",").filter(Boolean);
-  const hue = (number) => `0.15 ${Math.round(250 + number * 137.5) % 360}`;
+  function colourOf(number) {
+    const [light, dark] = [0.52, 0.76].map((each) => `oklch(${each} 0.15 ${Math.round(250 + number * 137.5) % 360})`);
+    return `light-dark(${light}, ${dark})`;
+  }
   const seriesOf = (figure) => Curves.SERIES.find(({ key }) => key === figure) ?? Curves.metric(figure, 0);
 
   function show(main) {
@@ -84,14 +87,14 @@ const Compare = (() => {
       const shown = runs.filter((run) => !hidden.has(run.run_id));
       lines = shown.map((run) => run.run_id);
       curves.update(shown.map(({ run_id: id, number }) => ({ name: id, points: found.tables[id], wide: id === base,
-        dash: number >= HUES ? [8, 4] : undefined, colour: (light) => `oklch(${light} ${hue(number)})` })), [seriesOf(figure)],
+        dash: number >= HUES ? [8, 4] : undefined, colour: colourOf(number) })), [seriesOf(figure)],
       found.by !== "step" || lines.length === 0 ? null : [Math.min(...tables.map((each) => each.first)), Math.max(...tables.map((each) => each.last))]);
       const keys = found.keys.slice(0, MOST_KEYS), of = runs.find((run) => run.run_id === base)?.figures[figure]?.last;
       const heads = ["Run", "Baseline", "Status", "Step", "At the cursor", "Last", "To the baseline", "Least", "Greatest", ...keys];
-      Morph.children(table, [el("table", { class: "table" },
+      Morph.put(table, el("table", { class: "table" },
         el("thead", {}, el("tr", {}, heads.map((text) => el("th", { scope: "col" }, Format.clip(text, 40))))),
         el("tbody", {}, runs.map((run) => line(run, figure, base, of, hidden, keys)))), found.same > 0
-        ? el("p", { class: "muted" }, `${Format.count(found.same, "key of the configuration is", "keys of the configuration are")} the same.`) : null].filter(Boolean));
+        ? el("p", { class: "muted" }, `${Format.count(found.same, "key of the configuration is", "keys of the configuration are")} the same.`) : null);
       tell(null, null);
     }
 
@@ -106,7 +109,7 @@ const Compare = (() => {
       return el("tr", { "data-key": id },
         el("th", { scope: "row" }, el("label", {},
           el("input", { type: "checkbox", checked: !hidden.has(id), "data-run": id, "aria-label": `Show ${id}` }),
-          el("span", { class: "swatch", style: { background: `oklch(var(--curve-light) ${hue(run.number)})` } })), Draw.runLink(id)),
+          el("span", { class: "swatch", style: { background: colourOf(run.number) } })), Draw.runLink(id)),
         el("td", {}, el("input", { type: "radio", name: "base", checked: id === base, "data-run": id, "aria-label": `Baseline ${id}` })),
         el("td", {}, Draw.statusOf(run)), el("td", { class: "number" }, Format.integer(run.step)),
         el("td", { class: "number", "data-at": id }), number(last),

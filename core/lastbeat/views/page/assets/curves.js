@@ -7,9 +7,9 @@
 const Curves = (() => {
   const { el } = Draw;
   const SERIES = [
-    { key: "loss", name: "Loss", unit: "", colour: "--curve-1" },
-    { key: "learning_rate", name: "Learning rate", unit: "", colour: "--curve-2" },
-    { key: "steps_per_s", name: "Throughput", unit: " steps/s", colour: "--curve-3" },
+    { key: "loss", name: "Loss", unit: "", colour: "var(--accent)" },
+    { key: "learning_rate", name: "Learning rate", unit: "", colour: "var(--curve-2)" },
+    { key: "steps_per_s", name: "Throughput", unit: " steps/s", colour: "var(--running)" },
   ];
   const MOST_METRICS = 20;
   const NOTHING = { at: [], step: [] };
@@ -23,7 +23,7 @@ const Curves = (() => {
 
   /** A metric's chart. */
   const metric = (name, number) =>
-    ({ key: `metric ${name}`, name: Format.clip(name, 60), unit: "", colour: `--curve-${1 + (number % 3)}` });
+    ({ key: `metric ${name}`, name: Format.clip(name, 60), unit: "", colour: SERIES[number % 3].colour });
 
   /** Charts of `series`: { element, update(lines, whole), close() }. `asked(by, range)` is called when another axis or
    * range is shown, `told(index)` when another place is read. `many`: the lines are of several runs. */

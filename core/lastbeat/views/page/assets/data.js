@@ -66,27 +66,13 @@ const Data = (() => {
       throw new Fault("The data is from another version of lastbeat than this page.", "Reload the page.");
     }
     const full = told.since === null || told.since === undefined || fleet === null;
-    const before = new Map(), changed = new Set();
-    let gone = told.gone || [];
-    if (full) {
-      const old = new Map(rows);
-      rows.clear();
-      for (const row of told.runs) {
-        if (old.has(row.run_id)) before.set(row.run_id, old.get(row.run_id));
-        rows.set(row.run_id, row);
-        changed.add(row.run_id);
-      }
-      gone = order.filter((id) => !rows.has(id));
-      order = [...rows.keys()];
-    } else {
-      for (const id of gone) rows.delete(id);
-      for (const row of told.runs) {
-        if (rows.has(row.run_id)) before.set(row.run_id, rows.get(row.run_id));
-        rows.set(row.run_id, row);
-        changed.add(row.run_id);
-      }
-      order = reordered(order.filter((id) => rows.has(id) && !changed.has(id)), told.runs);
-    }
+    const old = new Map(rows), ids = told.runs.map((row) => row.run_id), changed = new Set(ids);
+    const before = new Map(ids.filter((id) => old.has(id)).map((id) => [id, old.get(id)]));
+    if (full) rows.clear();
+    const gone = full ? order.filter((id) => !changed.has(id)) : told.gone || [];
+    for (const id of gone) rows.delete(id);
+    for (const row of told.runs) rows.set(row.run_id, row);
+    order = full ? [...rows.keys()] : reordered(order.filter((id) => rows.has(id) && !changed.has(id)), told.runs);
     list = order.map((id) => rows.get(id));
     const { runs: _left, ...rest } = told;
     const first = fleet === null;
@@ -261,10 +247,8 @@ const Data = (() => {
   function command(verb, id) {
     const root = fleet?.root ?? "";
     const quoted = /^[\w@%+=:,./-]+$/.test(root) ? root : `'${root.replaceAll("'", "'\\''")}'`;
-    const words = verb.split(" "), options = words.filter((word) => word.startsWith("-"));
-    const names = words.filter((word) => !word.startsWith("-"));
-    const where = root ? ["--root", quoted] : [], which = id.startsWith("-") ? ["--", id] : [id];
-    return ["lastbeat", ...names, ...where, ...options, ...which].join(" ");
+    const [options, names] = [true, false].map((is) => verb.split(" ").filter((word) => word.startsWith("-") === is));
+    return ["lastbeat", ...names, ...(root ? ["--root", quoted] : []), ...options, ...(id.startsWith("-") ? ["--"] : []), id].join(" ");
   }
 
   function again() {

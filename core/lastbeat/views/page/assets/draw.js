@@ -14,7 +14,7 @@ const Draw = (() => {
   const MOST_SPANS = 100;
   const ATTRIBUTE = /^(?:[a-z][a-z-]*|viewBox|preserveAspectRatio|x1|x2|y1|y2)$/;
 
-  /** How each status is shown: its sign, and the suffix of its CSS classes and variables. */
+  /** How each status is shown: its sign, and its name in `data-status`, by which it has its colour. */
   const STATUSES = Object.freeze({
     "FAILED": { sign: "✖", name: "failed" },
     "TIMED_OUT": { sign: "◷", name: "timed-out" },
@@ -77,12 +77,31 @@ const Draw = (() => {
     return node;
   }
 
+  const button = (words, press, attributes = {}) =>
+    el("button", { type: "button", class: "quiet", on: press && { click: press }, ...attributes }, words);
+
+  /** A paragraph of less weight. */
+  const muted = (...words) => el("p", { class: "muted" }, words);
+
+  /** A list without marks: an entry for each part. */
+  const list = (parts, name = "", tag = "ul") => el(tag, { class: `plain ${name}` }, parts.map((part) => el("li", {}, part)));
+
+  /** Words behind a sign, in the colour of a status. */
+  const signed = (tag, name, sign, ...words) => el(tag, { class: "toned", "data-status": name },
+    el("span", { "aria-hidden": "true" }, `${sign} `), words);
+
+  /** A moment as its age, with the time in its title. */
+  const ago = (given, now) => el("span", { title: Format.full(given) }, Format.ago(given, now));
+
+  /** The time of a moment, to the second, with all of it in its title. */
+  const time = (given, now) => el("span", { title: Format.full(given) }, Format.time(given, now, true));
+
   /** A status as everywhere: sign, word, colour. */
   function status(shown, { sign, name } = looks(shown), doubt = null) {
     // Where there is little room the style leaves out what stands round WARNING.
     const rest = (text) => el("span", { class: "rest" }, text);
     const word = shown === "RUNNING (WARNING)" ? [rest("RUNNING ("), "WARNING", rest(")")] : shown;
-    return el("span", { class: `status s-${name}`, title: doubt }, el("span", { class: "sign", "aria-hidden": "true" },
+    return el("span", { class: "status", "data-status": name, title: doubt }, el("span", { class: "sign", "aria-hidden": "true" },
       sign), " ", el("span", { class: "word" }, word, doubt ? "?" : null));
   }
 
@@ -171,7 +190,7 @@ const Draw = (() => {
       const ends = index + 1 < shown.length ? x(Format.moment(shown[index + 1][0]) ?? at) : width;
       // What took a minute among 24 hours is still to be seen.
       const wide = Math.max(1.5, ends - begins), tall = height * (share[name] ?? 0.2);
-      picture.append(svg("rect", { class: `fill-${looks(name).name}`, x: Math.min(begins, width - wide).toFixed(1),
+      picture.append(svg("rect", { "data-status": looks(name).name, x: Math.min(begins, width - wide).toFixed(1),
         y: (height - tall).toFixed(1), width: wide.toFixed(1), height: tall.toFixed(1) }));
       if (index > 0 && attempt !== shown[index - 1][2]) {
         picture.append(svg("rect", { class: "attempt", x: begins.toFixed(1), y: 0, width: 1, height }));
@@ -187,6 +206,6 @@ const Draw = (() => {
     return picture;
   }
 
-  return Object.freeze({ STATUSES, looks, looksOf, el, svg, put, setText, status, statusOf, outside, runLink, path,
-    sparkline, strip });
+  return Object.freeze({ STATUSES, looks, looksOf, el, put, setText, button, muted, list, signed, ago, time, status, statusOf, outside, runLink,
+    path, sparkline, strip });
 })();

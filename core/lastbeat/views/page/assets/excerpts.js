@@ -5,7 +5,7 @@
  * were asked for is kept in the given set. `Excerpts.box` builds; whoever shows it listens for [data-whole].
  */
 const Excerpts = (() => {
-  const { el } = Draw;
+  const { el, muted } = Draw;
   const MOST_CHARACTERS = 1200;
   const WHOLE_CHARACTERS = 200000;
 
@@ -25,48 +25,31 @@ const Excerpts = (() => {
     const cut = over > 200 && !whole.has(key);
     const shown = cut ? text.slice(0, MOST_CHARACTERS) : text.slice(0, WHOLE_CHARACTERS);
     return el("div", { class: marked ? "line marked" : "line", "data-key": key },
-      el("span", { class: "n" },
-        marked ? el("span", { class: "mark", "aria-hidden": "true" }, "▶") : null,
-        number ?? "·"),
-      el("span", { class: "t", title: text === given ? null : Format.clip(given.trim(), 1000) },
-        marked ? el("span", { class: "unseen" }, "This line shows it: ") : null,
-        shown,
-        cut
-          ? el("button", { type: "button", class: "quiet", "data-whole": key },
-              `… ${Format.integer(over)} more characters`)
-          : null));
+      el("span", { class: "n" }, marked && el("span", { class: "mark", "aria-hidden": "true" }, "▶"), number ?? "·"),
+      el("span", { class: "t", title: text !== given && Format.clip(given.trim(), 1000) },
+        marked && el("span", { class: "unseen" }, "This line shows it: "), shown,
+        cut && Draw.button(`… ${Format.integer(over)} more characters`, null, { "data-whole": key })));
   }
 
   /** Where an excerpt stands, how old and how large its file is. */
   function about(excerpt, now) {
     const last = typeof excerpt.first_line === "number" ? excerpt.first_line + excerpt.lines.length - 1 : null;
-    const parts = [
-      last === null || excerpt.lines.length === 0
-        ? Format.count(excerpt.lines.length, "line") : excerpt.lines.length === 1
-          ? `line ${excerpt.first_line}`
-          : `lines ${excerpt.first_line} to ${last}`,
-      typeof excerpt.size_bytes === "number" ? `of ${Format.bytes(excerpt.size_bytes)}` : null,
-      excerpt.modified ? `written ${Format.ago(excerpt.modified, now)}` : null,
-    ];
-    return parts.filter((part) => part !== null).join(", ");
+    const many = excerpt.lines.length, first = excerpt.first_line;
+    return [last === null || many === 0 ? Format.count(many, "line") : many === 1 ? `line ${first}` : `lines ${first} to ${last}`,
+      typeof excerpt.size_bytes === "number" && `of ${Format.bytes(excerpt.size_bytes)}`,
+      excerpt.modified && `written ${Format.ago(excerpt.modified, now)}`].filter(Boolean).join(", ");
   }
 
   /** The box of an excerpt; `name` is what it is, for screen readers, `follow` keeps its end in sight. */
   function box(excerpt, { name, now, whole, follow = false, facts = [], paths = false }) {
-    const lines =
-      excerpt.lines.length > 0
-        ? el("div",
-            { class: "log", tabindex: "0", role: "region", "aria-label": `${name}, ${excerpt.file}`,
-              "data-follow": follow },
-            excerpt.lines.map((text, index) => line(excerpt, String(text), index, whole, paths)))
-        : el("p", { class: "muted" }, excerpt.note ? null : "There is no text in it.");
+    const label = { tabindex: "0", role: "region", "aria-label": `${name}, ${excerpt.file}` };
     return el("div", { class: "excerpt", "data-key": `${name}:${excerpt.file}:${excerpt.first_line ?? ""}` },
-      el("p", { class: "excerpt-head" },
-        Draw.path(excerpt.file),
-        facts.map((fact) => [" · ", fact]),
-        " · ", el("span", { class: "muted" }, about(excerpt, now))),
-      lines,
-      excerpt.note ? el("p", { class: "muted" }, excerpt.note) : null);
+      el("p", { class: "excerpt-head" }, Draw.path(excerpt.file), facts.map((fact) => [" · ", fact]), " · ",
+        el("span", { class: "muted" }, about(excerpt, now))),
+      excerpt.lines.length === 0 ? muted(!excerpt.note && "There is no text in it.")
+        : el("div", { class: "log", ...label, "data-follow": follow },
+          excerpt.lines.map((text, index) => line(excerpt, String(text), index, whole, paths))),
+      excerpt.note && muted(excerpt.note));
   }
 
   /** Text of many lines as an excerpt from its first line on. */

@@ -68,11 +68,33 @@ const Fleet = (() => {
       el("th", { class: `c-${style ?? key}${left ? " pinned" : ""}`, scope: "col", role: "columnheader", style: left ? { left } : null },
         el("button", { type: "button", title: `${hint ? `${hint}; ` : ""}shift: then by this`,
           on: { click: (event) => { Choice.pressed(key, event.shiftKey); changed(); } } },
-        title, el("span", { class: "arrow", "aria-hidden": "true" })))]));
+        title, el("span", { class: "arrow", "aria-hidden": "true" })),
+        el("span", { class: "sizer", "aria-hidden": "true", data: { sizes: key } }))]));
     put(view.head, [...view.heads.values()]);
     view.table.classList.toggle("chosen", custom);
     view.table.style.setProperty("--wide", Choice.shown.wide ?? "0px");
-    view.table.style.setProperty("--grid", custom ? Choice.shown.map(({ width }) => width ?? "").join(" ") : "");
+    view.table.style.setProperty("--grid", Choice.shown.grid ?? "");
+  }
+
+  /** Drags the edge of a column. Where the usual ones are shown, those in sight are then the chosen ones. */
+  function resize(event) {
+    const { sizes: key } = event.target.dataset;
+    if (!key) return;
+    event.preventDefault();
+    const shown = [...view.heads].filter(([, head]) => head.offsetWidth > 0).map(([name]) => name);
+    const all = (Choice.names.length ? Choice.names : shown).map(Rows.parsed), began = event.clientX - view.heads.get(key).offsetWidth;
+    const drag = ({ clientX, type }) => {
+      const width = Math.max(Rows.LEAST_PX, clientX - began), done = type !== "pointermove";
+      const names = all.map((one) => Rows.written(one.name === key ? { ...one, width } : one));
+      if (done) document.removeEventListener("pointermove", drag);
+      if (clientX === event.clientX) return;
+      if (done || Choice.names.length === 0) {
+        Choice.choose(names);
+        changed();
+      } else view?.table.style.setProperty("--grid", Rows.chosen(names).grid);
+    };
+    document.addEventListener("pointermove", drag);
+    document.addEventListener("pointerup", drag, { once: true });
   }
 
   function showSoon(most) {
@@ -398,6 +420,7 @@ const Fleet = (() => {
     mine.table.addEventListener("pointerleave", calm);
     mine.table.addEventListener("focusout", calm);
     mine.table.addEventListener("pointerdown", () => { mine.touched = Date.now(); });
+    mine.head.addEventListener("pointerdown", resize);
     mine.body.addEventListener("click", pressedRow);
     mine.body.addEventListener("change", ({ target }) => tick(target.closest("tr").dataset.run, target.checked));
     mine.body.addEventListener("pointerover", (event) => {

@@ -19,6 +19,12 @@ const Format = (() => {
     return null;
   }
 
+  /** What writes a number with `write`, which is asked for finite ones alone. */
+  const finite = (write) => (given) => {
+    const known = value(given);
+    return known !== null && Number.isFinite(known) ? write(known) : MISSING;
+  };
+
   /** Steps of a run, given its row: one that SUCCEEDED at the last step of a loop which counts from 0 did all. */
   function stepsDone(row) {
     return row.status === "SUCCEEDED" && row.step === row.total_steps - 1 ? row.total_steps : row.step;
@@ -49,36 +55,26 @@ const Format = (() => {
   /** A large number in little space: 950, 12.3k, 1.2M. */
   function compact(given) {
     const known = value(given);
-    if (known === null || !Number.isFinite(known)) return number(known);
-    for (const [unit, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-      if (Math.abs(known) >= unit * 0.9995) return `${number(known / unit, 3)}${letter}`;
-    }
-    return number(known, 3);
+    const [unit, letter] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([each]) =>
+      Number.isFinite(known) && Math.abs(known) >= each * 0.9995) ?? [1, ""];
+    return `${number(unit > 1 ? known / unit : known, 3)}${letter}`;
   }
 
   /** A part of a whole, from 0 to 1: 24 %. It says 100 % only of what is whole. */
-  function percent(part) {
-    const known = value(part);
-    if (known === null || !Number.isFinite(known)) return MISSING;
-    return `${known >= 1 ? Math.round(known * 100) : Math.min(99, Math.floor(known * 100 + 1e-9))} %`;
-  }
+  const percent = finite((part) => `${part >= 1 ? Math.round(part * 100) : Math.min(99, Math.floor(part * 100 + 1e-9))} %`);
 
   /** Bytes in binary units: 812 B, 1.5 GiB. */
-  function bytes(given) {
-    const known = value(given);
-    if (known === null || !Number.isFinite(known)) return MISSING;
-    let size = known;
+  const bytes = finite((given) => {
+    let size = given;
     for (const unit of ["B", "KiB", "MiB", "GiB"]) {
       if (Math.abs(size) < 1024) return `${number(size, unit === "B" ? 4 : 3)} ${unit}`;
       size /= 1024;
     }
     return `${number(size, 3)} TiB`;
-  }
+  });
 
   /** Seconds as people say them, two units at most: 45 s, 12 m, 3 h 2 m, 2 d 4 h. */
-  function duration(given) {
-    const known = value(given);
-    if (known === null || !Number.isFinite(known)) return MISSING;
+  const duration = finite((known) => {
     const seconds = Math.max(0, Math.round(known));
     if (seconds < 60) return `${seconds} s`;
     const minutes = Math.floor(seconds / 60);
@@ -87,7 +83,7 @@ const Format = (() => {
     if (hours < 24) return minutes % 60 ? `${hours} h ${minutes % 60} m` : `${hours} h`;
     const days = Math.floor(hours / 24);
     return days < 10 && hours % 24 ? `${days} d ${hours % 24} h` : `${grouped.format(days)} d`;
-  }
+  });
 
   /** Milliseconds since 1970 of an ISO 8601 time or of unix seconds; null where there is none. */
   function moment(given) {
@@ -145,14 +141,10 @@ const Format = (() => {
   }
 
   /** Steps a second; seconds a step where that reads better. */
-  function stepRate(given) {
-    const known = value(given);
-    if (known === null || !Number.isFinite(known) || known < 0) return MISSING;
-    if (known === 0) return "0 steps/s";
-    return known >= 1 ? `${compact(known)} steps/s` : `${duration1(1 / known)}/step`;
-  }
-
-  const duration1 = (seconds) => (seconds < 60 ? `${number(seconds, 2)} s` : duration(seconds));
+  const stepRate = finite((known) => {
+    const slow = known > 0 && (1 / known < 60 ? `${number(1 / known, 2)} s` : duration(1 / known));
+    return known < 0 ? MISSING : known === 0 || known >= 1 ? `${compact(known)} steps/s` : `${slow}/step`;
+  });
 
   /** Throughput of a row: tokens a second where they are known, else steps. */
   function throughput(row) {
@@ -179,11 +171,7 @@ const Format = (() => {
   }
 
   /** CPU cores in use: 3.19, 0.05; what is next to none is said to be so. */
-  function cores(given) {
-    const known = value(given);
-    if (known === null || !Number.isFinite(known)) return MISSING;
-    return known < 0.01 ? "under 0.01" : String(Number(known.toFixed(known < 10 ? 2 : 1)));
-  }
+  const cores = finite((known) => (known < 0.01 ? "under 0.01" : String(Number(known.toFixed(known < 10 ? 2 : 1)))));
 
   /** Values that an axis shows all of. */
   const FEW = 20;

@@ -32,46 +32,34 @@ const Goodput = (() => {
   }
 
   function legend(each, told) {
-    const known = each.seconds !== null;
-    const lost = each.use === "lost" && some(told.lost_steps) && told.lost_steps > 0;
+    const known = each.seconds !== null, lost = each.use === "lost" && told.lost_steps > 0;
     return el("li", { "data-key": each.use },
       el("span", { class: `use use-${each.use}`, "aria-hidden": "true" }),
-      el("span", {}, each.words, lost ? `: ${Format.count(told.lost_steps, "step")}` : null),
+      el("span", {}, each.words, lost && `: ${Format.count(told.lost_steps, "step")}`),
       el("span", { class: "share" }, known ? percent(each.seconds / told.wall_s) : "not known"),
-      el("span", { class: "muted" }, known ? Format.duration(each.seconds) : ""));
+      el("span", { class: "muted" }, known && Format.duration(each.seconds)));
   }
 
   /** The nodes of the section; null where nothing is known of how a run spent its time. */
   function build(doc, now) {
     const told = doc.goodput;
     if (!told || !(told.wall_s > 0) || (!some(told.ettr) && !doc.job)) return null;
-    const shown = parts(told);
-    const words = shown.filter((each) => each.seconds > 0)
-      .map((each) => `${each.words}: ${percent(each.seconds / told.wall_s)}`).join("; ");
+    const shown = parts(told), spent = shown.filter((each) => each.seconds > 0);
+    const words = spent.map((each) => `${each.words}: ${percent(each.seconds / told.wall_s)}`).join("; ");
     const first = told.first_attempt > 1 ? ` from number ${told.first_attempt} on` : "";
+    const mean = (seconds) => some(seconds) && Format.duration(seconds);
     return [
-      el("div", { class: "goodput", role: "img", "aria-label": words },
-        shown.filter((each) => each.seconds > 0)
-          .map((each) =>
-            el("div", { "data-key": each.use, class: `use-${each.use}`,
-              title: `${each.words}: ${Format.duration(each.seconds)}`,
-              style: { width: `${((each.seconds / told.wall_s) * 100).toFixed(3)}%` } }))),
+      el("div", { class: "goodput", role: "img", "aria-label": words }, spent.map((each) =>
+        el("div", { "data-key": each.use, class: `use-${each.use}`, title: `${each.words}: ${Format.duration(each.seconds)}`,
+          style: { width: `${((each.seconds / told.wall_s) * 100).toFixed(3)}%` } }))),
       el("ul", { class: "plain uses" }, shown.map((each) => legend(each, told))),
       facts([
         ["Effective training time ratio", ratio(told)],
-        [
-          "Wall time",
-          [
-            Format.duration(told.wall_s),
-            el("span", { class: "muted" }, ` since ${Format.time(told.since, now)}, attempts: ${told.attempts}${first}`),
-          ],
-        ],
-        ["Failures", told.failures > 0 ? Format.count(told.failures, "failure") : null],
-        ["Mean time to detect", some(told.mean_time_to_detect_s) ? Format.duration(told.mean_time_to_detect_s) : null],
-        [
-          "Mean time to recover",
-          some(told.mean_time_to_recover_s) ? Format.duration(told.mean_time_to_recover_s) : null,
-        ],
+        ["Wall time", [Format.duration(told.wall_s),
+          el("span", { class: "muted" }, ` since ${Format.time(told.since, now)}, attempts: ${told.attempts}${first}`)]],
+        ["Failures", told.failures > 0 && Format.count(told.failures, "failure")],
+        ["Mean time to detect", mean(told.mean_time_to_detect_s)],
+        ["Mean time to recover", mean(told.mean_time_to_recover_s)],
       ]),
     ];
   }

@@ -7,7 +7,7 @@
  * join and leave it.
  */
 const Groups = (() => {
-  const { el, put } = Draw;
+  const { el } = Draw;
   /** Fewer than these are shown one by one. */
   const LEAST = 3;
   /** Runs that got into trouble further apart than this are not in it together. */
@@ -120,49 +120,35 @@ const Groups = (() => {
     return told ? el("p", { class: "todo" }, Format.clip(told, 600)) : null;
   }
 
-  /** The line of a group: .update(rows, { at }, open). */
-  function make(name) {
-    const status = el("td", { class: "c-status", role: "cell" });
-    const sign = el("span", { class: "fold", "aria-hidden": "true" }), many = el("span", {});
-    const button = el("button", { type: "button", class: "group-toggle", "aria-expanded": "false", data: { fold: name } },
-      sign, many);
-    const since = el("span", { class: "since" }), what = el("span", { class: "what" }), more = el("div", { class: "below" });
-    const line = el("tr", { role: "row", class: "group", data: { key: name } }, status,
-      el("td", { class: "c-group", role: "cell" }, el("div", { class: "told" }, button, since, what), more));
-    let known = null;
+  /** What a group by a key says: its value, and how its runs are. */
+  function counted(name, rows) {
+    const counts = new Map(), ids = rows.map((row) => row.run_id);
+    for (const row of rows) counts.set(row.shown, (counts.get(row.shown) ?? 0) + 1);
+    return { title: `${Format.clip(name.slice(3), 120)} · ${Format.count(rows.length, "run")}`,
+      what: [[...counts].map(([shown, some]) => [Draw.status(shown), ` ${Format.integer(some)} `]),
+        Compare.takes(ids) ? el("a", { class: "quiet", href: Compare.address(ids) }, `Compare these ${ids.length}`) : null] };
+  }
 
-    function update(rows, context) {
-      if (name.startsWith("by ")) return count(rows);
-      const open = opened.has(name), first = rows[0];
-      const age = lasted(rows, context.at), facts = JSON.stringify([open, age, rows.map((row) => row.run_id),
-        first.shown, first.doubt, first.cause, reason(rows), shared(rows, (row) => row.action)]);
-      if (facts === known) return;
-      known = facts;
-      line.className = `group n-${Draw.looksOf(first).name}${open ? " open" : ""}`;
-      put(status, Draw.statusOf(first));
-      button.setAttribute("aria-expanded", String(open));
-      Draw.setText(sign, open ? "▾" : "▸");
-      Draw.setText(many, `${Format.count(rows.length, "run")} together`);
-      Draw.setText(since, age);
-      const told = reason(rows);
-      put(what, first.cause ? el("b", { class: "cause" }, Format.clip(first.cause, 80)) : null, first.cause ? " " : null,
-        el("span", { title: told }, told));
-      const listed = rows.slice(0, MOST_NAMES).map((row) => row.run_id).join(", ");
-      put(more, hint(rows), open ? null : el("p", { class: "names" }, listed));
-    }
-    /** A group by a key: its value, and how its runs are. */
-    function count(rows) {
-      const open = !opened.has(name), counts = new Map();
-      for (const row of rows) counts.set(row.shown, (counts.get(row.shown) ?? 0) + 1);
-      const ids = rows.map((row) => row.run_id), facts = JSON.stringify([open, ids, [...counts]]);
-      if (facts === known) return;
-      known = facts;
-      line.className = `group by${open ? " open" : ""}`;
-      button.setAttribute("aria-expanded", String(open));
-      Draw.setText(sign, open ? "▾" : "▸");
-      Draw.setText(many, `${Format.clip(name.slice(3), 120)} · ${Format.count(rows.length, "run")}`);
-      put(what, [...counts].map(([shown, some]) => [Draw.status(shown), ` ${Format.integer(some)} `]),
-        Compare.takes(ids) ? el("a", { class: "quiet", href: Compare.address(ids) }, `Compare these ${ids.length}`) : null);
+  /** What a group says that is in trouble together. */
+  function told(rows, at, open) {
+    const { cause } = rows[0], why = reason(rows), ids = rows.slice(0, MOST_NAMES).map((row) => row.run_id);
+    return { title: `${Format.count(rows.length, "run")} together`, since: lasted(rows, at),
+      what: [cause ? [el("b", { class: "cause" }, Format.clip(cause, 80)), " "] : null, el("span", { title: why }, why)],
+      below: [hint(rows), open ? null : el("p", { class: "names" }, ids.join(", "))] };
+  }
+
+  /** The line of a group: .update(rows, { at }). */
+  function make(name) {
+    const byKey = name.startsWith("by "), line = el("tr", { role: "row", data: { key: name } });
+    function update(rows, { at }) {
+      const open = opened.has(name) !== byKey, { title, since, what, below } = byKey ? counted(name, rows) : told(rows, at, open);
+      line.className = `group${byKey ? " by" : ""}${open ? " open" : ""}`;
+      if (!byKey) line.dataset.status = Draw.looksOf(rows[0]).name;
+      Morph.put(line, el("td", { class: "c-status", role: "cell" }, byKey ? null : Draw.statusOf(rows[0])),
+        el("td", { class: "c-group", role: "cell" }, el("div", { class: "told" },
+          el("button", { type: "button", class: "group-toggle", "aria-expanded": String(open), data: { fold: name } },
+            el("span", { class: "fold", "aria-hidden": "true" }, open ? "▾" : "▸"), el("span", {}, title)),
+          el("span", { class: "since" }, since), el("span", { class: "what" }, what)), el("div", { class: "below" }, below)));
     }
     return { line, update };
   }

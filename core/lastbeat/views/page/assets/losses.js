@@ -5,7 +5,7 @@
  * failures cost changes slowly, and finding it out takes a read for each run.
  */
 const Losses = (() => {
-  const { el, put } = Draw;
+  const { el, put, muted } = Draw;
   const SHOWN = 12;
   const TABLES = [
     ["causes", "Which causes", "Cause", "cause"],
@@ -56,16 +56,14 @@ const Losses = (() => {
   }
 
   function row(kind, group, top, now) {
-    const known = (of) => of === group.failures;
+    const known = (of) => of === group.failures, number = (text) => el("td", { class: "number" }, text);
     return el("tr", {},
       el("th", { scope: "row" }, name(kind, group)), el("td", { class: "bars" }, bar(group, top)),
-      el("td", { class: "number" }, amount(group.lost_hours, !group.at_least)),
-      el("td", { class: "number" }, amount(group.thrown_away_hours, known(group.thrown_away_known_of))),
-      el("td", { class: "number" }, amount(group.dead_hours, known(group.dead_known_of))),
-      el("td", { class: "number" }, Format.integer(group.failures)),
-      el("td", { class: "number" }, Format.integer(group.runs)),
-      el("td", {}, group.last_at ? el("span", { title: Format.full(group.last_at) }, Format.ago(group.last_at, now)) : null,
-        group.last_run ? [" ", Draw.runLink(group.last_run)] : null));
+      number(amount(group.lost_hours, !group.at_least)),
+      number(amount(group.thrown_away_hours, known(group.thrown_away_known_of))),
+      number(amount(group.dead_hours, known(group.dead_known_of))),
+      number(Format.integer(group.failures)), number(Format.integer(group.runs)),
+      el("td", {}, group.last_at && Draw.ago(group.last_at, now), group.last_run && [" ", Draw.runLink(group.last_run)]));
   }
 
   function table(told, [kind, title, head, by], now) {
@@ -81,16 +79,13 @@ const Losses = (() => {
           el("thead", {}, el("tr", {}, heads.map((text, index) => text === null ? el("td", {})
             : el("th", { scope: "col", class: index > 1 && index < 7 ? "number" : null }, text)))),
           el("tbody", {}, groups.slice(0, SHOWN).map((group) => row(kind, group, top, now))))),
-      more > 0 ? el("p", { class: "muted" }, `and ${Format.integer(more)} more: `,
-        el("code", {}, `lastbeat causes --by ${by}`)) : null);
+      more > 0 && muted(`and ${Format.integer(more)} more: `, el("code", {}, `lastbeat causes --by ${by}`)));
   }
 
   function legend() {
-    const one = (use, words) => el("li", {}, el("span", { class: `use use-${use}`, "aria-hidden": "true" }), words);
-    return el("ul", { class: "plain uses" },
-      one("lost", "Training thrown away"),
-      one("unnoticed", "Dead, until it was seen and, if a restart may help, started again"),
-      one("unknown", "And more that is not known"));
+    return Draw.list([["lost", "Training thrown away"],
+      ["unnoticed", "Dead, until it was seen and, if a restart may help, started again"], ["unknown", "And more that is not known"],
+    ].map(([use, words]) => [el("span", { class: `use use-${use}`, "aria-hidden": "true" }), words]), "uses");
   }
 
   function head(told, now) {
@@ -108,8 +103,7 @@ const Losses = (() => {
       told.total?.failures > 0 ? legend() : null,
       TABLES.map((each) => table(told, each, now)),
       (told.notes ?? []).length > 0 ? el("div", { class: "notes" }, told.notes.map((text) => el("p", {}, text))) : null,
-      el("p", { class: "muted" }, "As of ", el("span", { title: Format.full(told.at) }, Format.time(told.at, Date.now(), true)),
-        ". In a terminal: ", el("code", {}, "lastbeat causes"), "."));
+      muted("As of ", Draw.time(told.at, Date.now()), ". In a terminal: ", el("code", {}, "lastbeat causes"), "."));
   }
 
   function fault(main, why, again) {
@@ -123,7 +117,7 @@ const Losses = (() => {
     put(main, el("div", { class: "fleet" }, el("div", { class: "causes-head" },
       el("h1", {}, "What to mend first"), el("a", { href: "#/" }, "All runs")), body));
     async function ask() {
-      put(body, el("p", { class: "muted" }, "Reading what is recorded …"));
+      put(body, muted("Reading what is recorded …"));
       try {
         const told = await Data.causes();
         if (!ended) draw(body, told);

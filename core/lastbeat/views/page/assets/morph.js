@@ -3,6 +3,7 @@
  *
  * So focus, a selection, how far a box was scrolled and what was opened survive an update. Children with `data-key` are
  * known again by it, others by their place. Listeners of fresh nodes are lost: the caller listens further up.
+ * Morph.put(node, ...children) takes what Draw.put takes.
  */
 const Morph = (() => {
   const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? (node.dataset.key ?? null) : null);
@@ -62,5 +63,7 @@ const Morph = (() => {
     }
   }
 
-  return Object.freeze({ children });
+  const put = (node, ...fresh) => children(node, [...Draw.put(document.createDocumentFragment(), fresh).childNodes]);
+
+  return Object.freeze({ put });
 })();

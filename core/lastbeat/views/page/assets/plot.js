@@ -5,7 +5,7 @@
  * common: by (the axis), many (whether lines are of several runs), log, logX, smooth (the weight of what was before), all
  * (whether axes show every value), x (all places on the axis), range (what is zoomed to, or null), window(),
  * height(width), place(index) in words, and what to call when somebody points (pointed), zooms (zoom), turns the wheel
- * (wheel) or moves a finger (touched). `shared.lines` are { name, points, colour(lightness), dash, wide, placing (of Points.placed), place (index into x of each of its rows) }:
+ * (wheel) or moves a finger (touched). `shared.lines` are { name, points, colour, dash, wide, placing (of Points.placed), place (index into x of each of its rows) }:
  * one run each. A line without a colour has that of the series.
  */
 const Plot = (() => {
@@ -121,11 +121,13 @@ const Plot = (() => {
     }
 
     function readColours() {
-      const style = getComputedStyle(element);
-      const read = (name) => style.getPropertyValue(name).trim() || style.color;
-      const light = read("--curve-light");
-      colours = { text: read("--muted"), grid: read("--line"), bad: read("--failed"),
-        lines: shared.lines.map(({ colour }) => (colour ? colour(light) : read(series.colour))) };
+      const read = (colour) => {
+        element.style.color = colour;
+        return getComputedStyle(element).color;
+      };
+      colours = { text: read("var(--muted)"), grid: read("var(--line)"), bad: read("var(--failed)"),
+        lines: shared.lines.map(({ colour }) => read(colour ?? series.colour)) };
+      element.style.color = "";
     }
 
     /** Marks where a value was told that is no number, at the foot of the chart. */

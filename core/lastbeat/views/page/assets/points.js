@@ -104,13 +104,11 @@ const Points = (() => {
     };
     const value = (row) => `${told(values[row], series.unit)} ${where(row)}`;
     const best = (better) => known.reduce((a, b) => (better(values[b], values[a]) ? b : a));
-    const parts = [];
-    if (known.length === 1) parts.push(`${value(known[0])}, the only point.`);
+    const parts = [], first = known[0], last = known[known.length - 1];
+    if (known.length === 1) parts.push(`${value(first)}, the only point.`);
     else if (known.length > 1) {
-      const [low, high] = [best((b, a) => b < a), best((b, a) => b > a)];
-      parts.push(
-        `First ${value(known[0])}, last ${value(known[known.length - 1])}, ` +
-          `lowest ${value(low)}, highest ${value(high)}.`);
+      const [low, high] = [best((b, a) => b < a), best((b, a) => b > a)].map(value);
+      parts.push(`First ${value(first)}, last ${value(last)}, lowest ${low}, highest ${high}.`);
     }
     if (odd.length > 0) {
       const many = odd.length === 1 ? "one point" : `${odd.length} points`;
@@ -124,21 +122,17 @@ const Points = (() => {
     let points = { at: [] };
     const body = el("tbody", {});
     const names = ["Time", ...COLUMNS.map(([, name]) => name)];
-    const head = el("thead", {}, el( "tr", {}, names.map((name) => el("th", { scope: "col" }, name)), ));
+    const head = el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name))));
     const box = el("div", { class: "scroll-box", tabindex: "0", role: "region", "aria-label": "Points of the curves" },
       el("table", { class: "points" }, head, body));
     const element = el("details", { class: "expand" }, el("summary", {}, "The points as a table"), box);
 
-    function row(at) {
-      return el("tr", {},
-        [time(points, at) ?? "not known", ...COLUMNS.map(([key]) => told(points[key]?.[at]))].map((text) =>
-          el("td", {}, text)));
-    }
+    const row = (at) => el("tr", {},
+      [time(points, at) ?? "not known", ...COLUMNS.map(([key]) => told(points[key]?.[at]))].map((text) => el("td", {}, text)));
 
     function fill(given) {
       points = given;
-      if (element.open)
-        body.replaceChildren(...points.at .map((_, at) => at) .slice(-MOST_IN_TABLE) .reverse() .map(row));
+      if (element.open) Draw.put(body, points.at.map((_, at) => at).slice(-MOST_IN_TABLE).reverse().map(row));
     }
 
     element.addEventListener("toggle", () => fill(points));

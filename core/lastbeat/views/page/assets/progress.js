@@ -1,7 +1,7 @@
 "use strict";
 /* Progress: how far a run is, and what it uses of its machine. Each function builds the nodes of a section. */
 const Progress = (() => {
-  const { el } = Draw;
+  const { el, muted } = Draw;
   const { facts, some } = Account;
   const MOST_METRICS = 200;
   const MOST_GPUS = 64;
@@ -23,8 +23,7 @@ const Progress = (() => {
         el("dt", {}, name), el("dd", {}, Format.value(value) === null ? "not known" : Format.number(value, 6)));
     return [
       el("div", { class: "metrics", ...scrolls }, el("dl", {}, metrics.slice(0, MOST_METRICS).map(one))),
-      metrics.length > MOST_METRICS
-        ? el("p", { class: "muted" }, `and ${metrics.length - MOST_METRICS} more metrics.`) : null,
+      metrics.length > MOST_METRICS && muted(`and ${metrics.length - MOST_METRICS} more metrics.`),
     ];
   }
 
@@ -42,46 +41,34 @@ const Progress = (() => {
 
   /** How far it is: step, time left, loss, and whatever else it tells. */
   function progress(doc, now) {
-    const run = doc.run;
-    const metrics = Object.entries(doc.metrics ?? {});
-    const loss = Format.value(run.loss);
+    const { run } = doc, metrics = Object.entries(doc.metrics ?? {}), quiet = (words) => el("span", { class: "muted" }, words);
+    const [loss, left] = [run.loss, run.eta_s].map(Format.value), step = Format.stepsDone(run);
     const total = typeof run.total_steps === "number" && run.total_steps > 0 && typeof run.step === "number";
-    const step = Format.stepsDone(run);
     const share = total ? step / run.total_steps : null;
-    const left = Format.value(run.eta_s);
     const of = total ? ` / ${Format.integer(run.total_steps)} · ${Format.percent(share)}` : " of an unknown total";
-    const words = total ? `step ${Format.integer(step)}${of}` : "";
     const until = now === null || left === null ? "" : ` · until ${Format.time((now + left * 1000) / 1000, now)}`;
     if (!some(run.step) && loss === null && metrics.length === 0 && !some(doc.epoch)) {
-      return [
-        el("p", { class: "muted" },
-          "This run reports no progress: there is no progress.json that could be read, and no step in its log."),
-      ];
+      return [muted("This run reports no progress: there is no progress.json that could be read, and no step in its log.")];
     }
     return [
-      total ? [meter("progressbar", "Progress", share, words, run.status === "RUNNING" ? "" : "ended")] : null,
-      facts(
-        [
-          ["Step", some(run.step) ? [Format.integer(step), el("span", { class: "muted" }, of), stepAge(run, now)] : null],
-          ["Time left", left === null ? null : [Format.duration(left), el("span", { class: "muted" }, until)]],
-          ["Loss", loss === null ? null : lossOf(loss)],
-          ["Learning rate", Format.number(doc.learning_rate ?? null)],
-          ["Epoch", Format.number(doc.epoch ?? null)],
-          [
-            "Throughput",
-            some(run.tokens_per_s) || some(run.steps_per_s)
-              ? [
-                  some(run.steps_per_s) ? Format.stepRate(run.steps_per_s) : null,
-                  some(run.steps_per_s) && some(run.tokens_per_s) ? " · " : null,
-                  some(run.tokens_per_s) ? `${Format.compact(run.tokens_per_s)} tok/s` : null,
-                ]
-              : null,
-          ],
-        ],
-        "facts large"),
-      metrics.length > 0 ? [el("h3", {}, "Metrics"), list(metrics)] : null,
+      total && meter("progressbar", "Progress", share, `step ${Format.integer(step)}${of}`, run.status === "RUNNING" ? "" : "ended"),
+      facts([
+        ["Step", some(run.step) && [Format.integer(step), quiet(of), stepAge(run, now)]],
+        ["Time left", left !== null && [Format.duration(left), quiet(until)]],
+        ["Loss", loss !== null && lossOf(loss)],
+        ["Learning rate", Format.number(doc.learning_rate ?? null)],
+        ["Epoch", Format.number(doc.epoch ?? null)],
+        ["Throughput", [some(run.steps_per_s) && Format.stepRate(run.steps_per_s),
+          some(run.tokens_per_s) && `${Format.compact(run.tokens_per_s)} tok/s`].filter(Boolean).join(" · ")],
+      ], "facts large"),
+      metrics.length > 0 && [el("h3", {}, "Metrics"), list(metrics)],
     ];
   }
+
+  /** One figure of a machine: its name, and what there is to see of it. */
+  const gauge = (key, name, ...parts) =>
+    el("div", { class: "gauge", "data-key": key }, el("span", { class: "gauge-name" }, name),
+      parts.filter(Boolean).map((part) => (typeof part === "string" ? el("span", {}, part) : part)));
 
   /** The figures of a node that are drawn, with what says their last value. */
   const NODE = [
@@ -101,10 +88,7 @@ const Progress = (() => {
     const gauges = NODE.map(([name, label, words]) => {
       const values = told.series[name] ?? [];
       const last = values.findLast((value) => typeof value === "number");
-      if (last === undefined) return null;
-      return el("div", { class: "gauge", "data-key": name },
-        el("span", { class: "gauge-name" }, label), el("span", {}, words(last)),
-        Draw.sparkline(values, label, 200, 32));
+      return last !== undefined && gauge(name, label, words(last), Draw.sparkline(values, label, 200, 32));
     });
     const span = Format.duration(Math.max(...Object.values(told.series).map((column) => column.length)) * told.each_s);
     return [el("h3", {}, `The node, the last ${span}`), el("div", { class: "gauges" }, gauges)];
@@ -115,54 +99,29 @@ const Progress = (() => {
     const used = doc.resources;
     if (!used) return node(doc);
     // A GPU that is full and busy does what it is for; a machine whose memory is full is about to kill something.
-    const bar = (label, part, whole, words, warns = false) =>
-      Number.isFinite(part) && Number.isFinite(whole) && whole > 0
-        ? meter("meter", label, part / whole, words, warns && part / whole > 0.95 ? "high" : "") : null;
-    const row = (label, words, gauge) =>
-      el("div", { class: "gauge", "data-key": label },
-        el("span", { class: "gauge-name" }, label), el("span", {}, words),
-        gauge);
+    const bar = (label, part, whole, words, warns = false) => Number.isFinite(part) && Number.isFinite(whole) && whole > 0 &&
+      meter("meter", label, part / whole, words, warns && part / whole > 0.95 ? "high" : "");
     const of = (part, whole) => `${Format.bytes(part)} of ${some(whole) ? Format.bytes(whole) : "an unknown total"}`;
-    const free = used.memory_available_bytes;
-    const all = used.memory_total_bytes;
+    const { memory_available_bytes: free, memory_total_bytes: all, rss_bytes: own } = used;
     const machine = some(free) && some(all) ? all - free : null;
-    const rows = [
-      some(used.cpu) ? row("CPU", `${Format.cores(used.cpu)} cores in use by the process`, null) : null,
-      some(used.rss_bytes)
-        ? row("Memory of the process",
-            of(used.rss_bytes, all),
-            bar("Memory of the process", used.rss_bytes, all, of(used.rss_bytes, all)))
-        : null,
-      machine !== null
-        ? row("Memory of the machine", `${of(machine, all)}, ${Format.bytes(free)} available`,
-            bar("Memory of the machine", machine, all, of(machine, all), true))
-        : null,
-      (used.gpus ?? []).slice(0, MOST_GPUS).map((gpu, index) => {
-        const name = `GPU ${index}`;
-        const busy =
-          typeof gpu.utilization === "number" ? `${Format.percent(gpu.utilization)} busy` : "how busy is not known";
-        const memory = some(gpu.memory_used_bytes)
-          ? of(gpu.memory_used_bytes, gpu.memory_total_bytes) : "memory not known";
-        return el("div", { class: "gauge", "data-key": name },
-          el("span", { class: "gauge-name" }, name,
-            gpu.name ? el("span", { class: "muted" }, ` ${Format.clip(gpu.name, 80)}`) : null),
-          gpu.lost ? el("span", { class: "high" }, "lost to the driver") : el("span", {}, busy),
-          bar(`${name} busy`, gpu.utilization, 1, busy),
-          el("span", {}, memory),
-          bar(`${name} memory`, gpu.memory_used_bytes, gpu.memory_total_bytes, memory),
-          some(gpu.temperature_c) || some(gpu.power_w)
-            ? el("span", {},
-                [
-                  some(gpu.temperature_c) ? `${Format.number(gpu.temperature_c)} °C` : null,
-                  some(gpu.power_w) ? `${Format.number(gpu.power_w)} W` : null,
-                ]
-                  .filter((each) => each !== null)
-                  .join(", "))
-            : null,
-          gpu.throttle?.length > 0 ? el("span", {}, `slowed down by ${[...new Set(gpu.throttle)].join(", ")}`) : null);
-      }),
-    ];
-    return [el("div", { class: "gauges" }, rows), node(doc)];
+    const [ofProcess, ofMachine] = ["Memory of the process", "Memory of the machine"];
+    const ofGpu = (gpu, index) => {
+      const name = `GPU ${index}`, { memory_used_bytes: full, memory_total_bytes: most } = gpu;
+      const busy = typeof gpu.utilization === "number" ? `${Format.percent(gpu.utilization)} busy` : "how busy is not known";
+      const memory = some(full) ? of(full, most) : "memory not known";
+      return gauge(name, [name, gpu.name && el("span", { class: "muted" }, ` ${Format.clip(gpu.name, 80)}`)],
+        gpu.lost ? el("span", { class: "high" }, "lost to the driver") : busy, bar(`${name} busy`, gpu.utilization, 1, busy),
+        memory, bar(`${name} memory`, full, most, memory),
+        [some(gpu.temperature_c) && `${Format.number(gpu.temperature_c)} °C`,
+          some(gpu.power_w) && `${Format.number(gpu.power_w)} W`].filter(Boolean).join(", "),
+        gpu.throttle?.length > 0 && `slowed down by ${[...new Set(gpu.throttle)].join(", ")}`);
+    };
+    return [el("div", { class: "gauges" },
+      some(used.cpu) && gauge("CPU", "CPU", `${Format.cores(used.cpu)} cores in use by the process`),
+      some(own) && gauge(ofProcess, ofProcess, of(own, all), bar(ofProcess, own, all, of(own, all))),
+      machine !== null && gauge(ofMachine, ofMachine, `${of(machine, all)}, ${Format.bytes(free)} available`,
+        bar(ofMachine, machine, all, of(machine, all), true)),
+      (used.gpus ?? []).slice(0, MOST_GPUS).map(ofGpu)), node(doc)];
   }
 
   return Object.freeze({ progress, resources });

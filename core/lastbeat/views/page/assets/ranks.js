@@ -5,7 +5,7 @@
  * besides. Ranks are compared with the moment the run is seen, or, once it has ended, with the last beat of any rank.
  */
 const Ranks = (() => {
-  const { el } = Draw;
+  const { el, muted } = Draw;
   const MOST_CELLS = 512;
   const MOST_WORST = 5;
   const SILENT_S = 600;
@@ -53,23 +53,19 @@ const Ranks = (() => {
 
   /** All about one rank, in a line of words. */
   function words(line) {
-    const parts = [`Rank ${line.rank}`];
-    if (line.host) parts.push(Format.clip(line.host, 80));
-    if (line.state === "untold") return [...parts, "has never reported"].join(", ");
-    if (line.state === "failed") parts.push("failed");
-    if (line.state === "unreadable") parts.push(`cannot be read: ${Format.clip(String(line.fault), 200)}`);
-    if (line.age !== null)
-      parts.push(
-        line.state === "silent"
-          ? `silent for ${Format.duration(line.age)}${line.ended ? " when the last of all beat" : ""}`
-          : `last beat ${Format.duration(line.ago)} ago`);
-    if (typeof line.step === "number") parts.push(`step ${Format.integer(line.step)}`);
-    if (typeof line.behind === "number")
-      parts.push(line.behind > 0 ? `${Format.count(line.behind, "step")} behind` : "not behind");
-    if (line.loss !== null && line.loss !== undefined) parts.push(`loss ${Format.number(line.loss)}`);
-    if (line.phase) parts.push(`phase ${Format.clip(line.phase, 80)}`);
-    if (line.status && line.state !== "failed") parts.push(Format.clip(line.status, 40));
-    return parts.join(", ");
+    const { rank, host, state, loss, phase, status } = line, parts = [`Rank ${rank}`, host && Format.clip(host, 80)];
+    if (state === "untold") parts.push("has never reported");
+    else {
+      parts.push(state === "failed" && "failed",
+        state === "unreadable" && `cannot be read: ${Format.clip(String(line.fault), 200)}`,
+        line.age !== null && (state !== "silent" ? `last beat ${Format.duration(line.ago)} ago`
+          : `silent for ${Format.duration(line.age)}${line.ended ? " when the last of all beat" : ""}`),
+        typeof line.step === "number" && `step ${Format.integer(line.step)}`,
+        typeof line.behind === "number" && (line.behind > 0 ? `${Format.count(line.behind, "step")} behind` : "not behind"),
+        (loss ?? null) !== null && `loss ${Format.number(loss)}`, phase && `phase ${Format.clip(phase, 80)}`,
+        status && state !== "failed" && Format.clip(status, 40));
+    }
+    return parts.filter(Boolean).join(", ");
   }
 
   function worst(lines) {
@@ -82,24 +78,21 @@ const Ranks = (() => {
   }
 
   function cell(line, focused, few) {
-    const state = line.state === null ? null : STATES[line.state];
-    return el("div",
-      { class: `cell ${line.state === null ? levelOf(line).name : `is-${line.state}`}`, role: "option",
-        id: `rank-${line.rank}`, "data-key": line.rank, "data-rank": line.rank, tabindex: focused ? "0" : "-1",
-        "aria-selected": String(focused), "aria-label": words(line), title: words(line) },
-      state === null ? line.rank : [el("span", { class: "cell-sign" }, state.sign), few ? line.rank : null]);
+    const { rank, state } = line, told = words(line);
+    return el("div", { class: `cell ${state === null ? levelOf(line).name : `is-${state}`}`, role: "option", id: `rank-${rank}`,
+      "data-key": rank, "data-rank": rank, tabindex: focused ? "0" : "-1", "aria-selected": String(focused),
+      "aria-label": told, title: told },
+    state === null ? rank : [el("span", { class: "cell-sign" }, STATES[state].sign), few && rank]);
   }
 
   function legend(lines, limit) {
-    const said = (name, state) => (name === "silent" ? `silent for over ${Format.duration(limit)}` : state.words);
-    const has = (name) =>
-      lines.some((line) => (name in STATES ? line.state === name : line.state === null && levelOf(line).name === name));
-    return el("ul", { class: "legend", "aria-hidden": "true" },
-      LEVELS.filter((level) => has(level.name)).map((level) =>
-        el("li", {}, el("span", { class: `cell key ${level.name}` }), level.words)),
-      Object.entries(STATES).filter(([name]) => has(name))
-        .map(([name, state]) =>
-          el("li", {}, el("span", { class: `cell key is-${name}` }, state.sign), said(name, state))));
+    const key = (name, sign, text) => [el("span", { class: `cell key ${name}` }, sign), text];
+    return el("div", { "aria-hidden": "true" }, Draw.list([
+      ...LEVELS.filter((level) => lines.some((line) => line.state === null && levelOf(line) === level))
+        .map(({ name, words: text }) => key(name, null, text)),
+      ...Object.entries(STATES).filter(([name]) => lines.some((line) => line.state === name)).map(([name, state]) =>
+        key(`is-${name}`, state.sign, name === "silent" ? `silent for over ${Format.duration(limit)}` : state.words)),
+    ], "legend"));
   }
 
   /** The nodes of the section for the document; `chosen` is the rank that is looked at. Null where there are none. */
@@ -116,30 +109,18 @@ const Ranks = (() => {
       .filter(([many]) => many > 0).map(([many, what]) => `${many} ${what}`);
     const behind = lines.filter((line) => line.behind > 0).length;
     if (behind > 0) counted.push(`${behind} behind`);
-    const world =
-      typeof doc.world_size === "number"
-        ? `${Format.count(doc.world_size, "rank")}` : `${Format.count(lines.length, "rank")} known`;
+    const world = typeof doc.world_size === "number" ? Format.count(doc.world_size, "rank")
+      : `${Format.count(lines.length, "rank")} known`;
+    const sign = (line) => el("span", { class: "sign", "aria-hidden": "true" }, line.state === null ? "▲" : STATES[line.state].sign);
+    const few = shown.length <= FEW;
     return [
-      el("p", {},
-        el("strong", {}, `${world}: `),
-        counted.length > 0 ? `${counted.join(", ")}.` : "none silent, none behind.",
-        left > 0 ? ` ${Format.integer(left)} more are not shown here.` : null),
-      bad.length > 0
-        ? el("ol", { class: "plain worst" },
-            bad.slice(0, MOST_WORST)
-              .map((line) =>
-                el("li", {},
-                  el("span", { class: "sign", "aria-hidden": "true" },
-                    line.state === null ? "▲" : STATES[line.state].sign),
-                  " ",
-                  words(line))))
-        : null,
-      bad.length > MOST_WORST ? el("p", { class: "muted" }, `and ${bad.length - MOST_WORST} more like these.`) : null,
-      el("div",
-        { class: shown.length <= FEW ? "ranks few" : "ranks", role: "listbox",
-          "aria-label": "Ranks; arrow keys go from one to the next", "aria-orientation": "horizontal",
-          "data-ranks": true },
-        shown.map((line) => cell(line, line === focused, shown.length <= FEW))),
+      el("p", {}, el("strong", {}, `${world}: `), counted.length > 0 ? `${counted.join(", ")}.` : "none silent, none behind.",
+        left > 0 && ` ${Format.integer(left)} more are not shown here.`),
+      bad.length > 0 && Draw.list(bad.slice(0, MOST_WORST).map((line) => [sign(line), " ", words(line)]), "worst", "ol"),
+      bad.length > MOST_WORST && muted(`and ${bad.length - MOST_WORST} more like these.`),
+      el("div", { class: few ? "ranks few" : "ranks", role: "listbox", "data-ranks": true,
+        "aria-label": "Ranks; arrow keys go from one to the next", "aria-orientation": "horizontal" },
+      shown.map((line) => cell(line, line === focused, few))),
       el("p", { class: "rank-details" }, words(focused)),
       legend(lines, limitOf(doc)),
     ];

@@ -1,12 +1,11 @@
 "use strict";
 /* Rows: one run as a row of the fleet's table.
  *
- * Rows.COLUMNS tells the columns: what each says, what it is sorted by, and how its cell is drawn. A cell is drawn anew
- * only when its facts are others, so that a focus, a selection and a pointer's rest in the others stand. A row is one
- * line; its last cell has what there is no room for, and is seen when the row is opened.
+ * Rows.COLUMNS tells the columns: what each says, what it is sorted by, and how its cell is drawn. A row is one line; its
+ * last cell has what there is no room for, and is seen when the row is opened.
  */
 const Rows = (() => {
-  const { el, put } = Draw;
+  const { el } = Draw;
   const LIVING = new Set(["RUNNING", "RUNNING (WARNING)", "UNKNOWN", "NO_HEARTBEAT"]);
   const CALM = new Set(["RUNNING", "NO_HEARTBEAT", "SUCCEEDED", "CANCELLED", "PREEMPTED"]);
   const texts = new WeakMap();
@@ -156,44 +155,29 @@ const Rows = (() => {
   const speed = (row) => Format.value(row.tokens_per_s) ?? Format.value(row.steps_per_s);
 
   /* key, title: of the column; by: what it is sorted by, null comes last always (a column without it cannot be sorted);
-   * down: whether its first press sorts from large to small; facts: what its cell is made of; draw: what is in it;
-   * none: whether a card leaves it out; label: its name on a card. */
+   * down: whether its first press sorts from large to small; draw: what is in it; none: whether a card leaves it out;
+   * label: its name on a card; width: where people chose the columns, and not how wide it is. */
   const COLUMNS = Object.freeze([
-    { key: "status", title: "Status", hint: "what needs attention first", by: (_row, rank) => rank,
-      facts: (row, context) => [row.shown, row.doubt, row.stands_still, row.since,
-        row.since && Format.age(row.since, context.at)], draw: statusCell },
-    { key: "run", title: "Run", by: (row) => row.run_id.toLowerCase(), facts: () => [],
+    { key: "status", width: "176px", title: "Status", hint: "what needs attention first", by: (_row, rank) => rank, draw: statusCell },
+    { key: "run", width: "var(--run, 240px)", title: "Run", by: (row) => row.run_id.toLowerCase(),
       draw: (row) => [Data.embedded ? null : el("input", { type: "checkbox", class: "pick", tabindex: "-1", checked: ticked.has(row.run_id),
         "aria-label": `Compare ${row.run_id}` }), Draw.runLink(row.run_id)] },
-    { key: "progress", title: "Progress", down: true, by: done,
-      facts: (row, context) => [Format.stepsDone(row), row.total_steps, row.complete, row.step_at, row.stands_still,
-        stepAge(row, context.at) === null ? null : Format.age(row.step_at, context.at)], draw: progressCell, none: (row) => row.step === null },
-    { key: "eta", title: "ETA", label: "ETA", by: (row) => row.eta_s, facts: (row) => [row.eta_s],
+    { key: "progress", width: "126px", title: "Progress", down: true, by: done, draw: progressCell, none: (row) => row.step === null },
+    { key: "eta", width: "64px", title: "ETA", label: "ETA", by: (row) => row.eta_s,
       draw: (row) => Format.duration(row.eta_s), none: (row) => row.eta_s === null },
-    { key: "loss", title: "Loss", label: "loss", down: true,
-      by: (row) => (Number.isNaN(Format.value(row.loss)) ? Infinity : Format.value(row.loss)),
-      facts: (row) => [row.loss, row.losses, row.complete], draw: lossCell,
+    { key: "loss", width: "116px", title: "Loss", label: "loss", down: true,
+      by: (row) => (Number.isNaN(Format.value(row.loss)) ? Infinity : Format.value(row.loss)), draw: lossCell,
       none: (row) => row.loss === null && row.losses.length === 0 },
-    { key: "speed", title: "Speed", hint: "tokens or steps a second", by: speed,
-      facts: (row) => [row.tokens_per_s, row.steps_per_s], draw: Format.throughput,
+    { key: "speed", width: "86px", title: "Speed", hint: "tokens or steps a second", by: speed, draw: Format.throughput,
       none: (row) => speed(row) === null },
-    { key: "beat", title: "Last beat", label: "last beat", down: true, by: (row) => newestFirst(row.beat_at),
-      facts: (row, context) => [Format.age(row.beat_at, context.at), late(row, context), row.complete], draw: beatCell,
+    { key: "beat", width: "70px", title: "Last beat", label: "last beat", down: true, by: (row) => newestFirst(row.beat_at), draw: beatCell,
       none: (row) => !row.beat_at },
-    { key: "strip", title: "24 h", hint: "statuses of the last 24 hours; sorts by the latest change",
-      by: (row) => newestFirst(row.since),
-      facts: (row, context) => [row.strip, row.watched_since, row.recorded, Math.floor(context.at / 300000)],
-      draw: (row, context) => Draw.strip(row.strip, context.at, watchedSince(row, context.at)), none: (row) => row.strip.length === 0 },
-    { key: "cause", title: "What happened", hint: "sorts by cause", by: (row) => row.cause && row.cause.toLowerCase(),
-      facts: (row, context) => [row.shown, row.cause, row.conditions, row.reason, row.doubt, still(row, context.at), row.fault, row.pending,
-        row.recorded, row.phase, row.complete, row.silenced, row.acknowledged, row.job && row.job.text],
-      draw: whyCell },
-    { key: "attempt", title: "Attempt", down: true, by: (row) => row.attempt,
-      facts: (row) => [row.attempt], draw: (row) => Format.integer(row.attempt), none: (row) => row.attempt === 1 },
-    { key: "more", title: null, by: null,
-      facts: (row, context) => [row.reason, row.action, row.doubt, still(row, context.at), row.fault, row.conditions, row.phase, row.host, row.owner, row.team,
-        row.attempt, row.shown, row.job && row.job.text],
-      draw: details },
+    { key: "strip", width: "84px", title: "24 h", hint: "statuses of the last 24 hours; sorts by the latest change",
+      by: (row) => newestFirst(row.since), draw: (row, context) => Draw.strip(row.strip, context.at, watchedSince(row, context.at)), none: (row) => row.strip.length === 0 },
+    { key: "cause", width: "minmax(240px, 1fr)", title: "What happened", hint: "sorts by cause", by: (row) => row.cause && row.cause.toLowerCase(), draw: whyCell },
+    { key: "attempt", width: "60px", title: "Attempt", down: true, by: (row) => row.attempt, draw: (row) => Format.integer(row.attempt),
+      none: (row) => row.attempt === 1 },
+    { key: "more", title: null, by: null, draw: details },
   ]);
 
   /** Runs that people have ticked, to compare them. */
@@ -201,10 +185,21 @@ const Rows = (() => {
   const BY_KEY = new Map(COLUMNS.map((column) => [column.key, column]));
   /** The terminal's names of columns → those of the page. */
   const ALIASES = { why: "cause", done: "progress" };
-  const WIDTHS = { status: "152px", run: "var(--run, 240px)", progress: "126px", eta: "64px", loss: "116px", speed: "86px",
-    beat: "70px", strip: "84px", cause: "minmax(320px, 1fr)", attempt: "60px" };
+  /** What else many runs say something under; other names are those of their configurations and metrics. */
+  const FIELDS = { owner: "Owner", team: "Team", tag: "Tags", host: "Host", phase: "Phase", gpus: "GPUs", gpu_hours: "GPU hours",
+    total_steps: "Total steps" };
+  const LEAST_PX = 40, MOST_PX = 1200;
 
-  const known = (name) => BY_KEY.has(ALIASES[name] ?? name);
+  const columnOf = (name) => BY_KEY.get(ALIASES[name] ?? name);
+  const known = (name) => columnOf(name) !== undefined;
+  const label = (name) => columnOf(name)?.title ?? (Object.hasOwn(FIELDS, name) ? FIELDS[name] : name);
+
+  /** A column as an address has it, and back: its name, "!" where it stays in sight, "~" and its width in pixels. */
+  function parsed(text) {
+    const [, name, pin, width] = /^(.*?)(!?)(?:~(\d{1,6}))?$/.exec(text);
+    return { name, pinned: pin !== "", width: width ? Math.min(MOST_PX, Math.max(LEAST_PX, Number(width))) : null };
+  }
+  const written = ({ name, pinned, width }) => `${name}${pinned ? "!" : ""}${width ? `~${Math.round(width)}` : ""}`;
 
   /** A cell for anything that a row says under a name. */
   function keyColumn(name) {
@@ -212,21 +207,22 @@ const Rows = (() => {
       const found = said(row);
       return found === null ? Format.MISSING : typeof found === "number" ? Format.number(found) : Format.clip(String(found), 100);
     };
-    return { key: name, style: "key", title: name, label: name, by: said, facts: (row) => [said(row)],
+    return { key: name, style: "key", title: label(name), label: label(name), by: said,
       draw: (row) => el("span", { title: text(row) }, text(row)), none: (row) => said(row) === null };
   }
 
-  /** The columns of these names, those with a "!" first: they stay in sight. A row cannot do without its run. */
+  /** The columns of these names, pinned ones first: they stay in sight. A row cannot do without its run. */
   function chosen(names) {
-    const all = names.some((name) => name.replace(/!$/, "") === "run") ? names : ["run", ...names];
-    const pins = all.filter((name) => name.endsWith("!")), left = [];
-    const found = [...pins, ...all.filter((name) => !name.endsWith("!"))].map((name, index) => {
-      const bare = name.replace(/!$/, ""), column = BY_KEY.get(ALIASES[bare] ?? bare) ?? keyColumn(bare);
-      const width = WIDTHS[column.key] ?? "120px", place = `calc(${["7px", ...left].join(" + ")})`;
-      left.push(column.key === "cause" ? "320px" : width, "14px");
-      return { ...column, width, left: index < pins.length ? place : null };
+    const all = names.map(parsed), left = [];
+    if (!all.some(({ name }) => name === "run")) all.unshift(parsed("run"));
+    const found = [true, false].flatMap((first) => all.filter(({ pinned }) => pinned === first)).map(({ name, pinned, width: wide }) => {
+      const column = columnOf(name) ?? keyColumn(name), width = wide ? `${wide}px` : column.width ?? "120px";
+      const place = `calc(${["7px", ...left].join(" + ")})`;
+      left.push(width.replace(/^minmax\((.*),.*/, "$1"), "14px");
+      return { ...column, width, left: pinned ? place : null };
     });
-    return Object.assign([...found, BY_KEY.get("more")], { wide: `calc(${["12px", ...left].join(" + ")})` });
+    return Object.assign([...found, BY_KEY.get("more")], { wide: `calc(${["12px", ...left].join(" + ")})`,
+      grid: found.map(({ width }) => width).join(" ") });
   }
 
   let made = 0;
@@ -236,31 +232,19 @@ const Rows = (() => {
     const number = (made += 1);
     const cells = columns.map(({ key, style, label, left }) => el("td", { class: `c-${style ?? key}${left ? " pinned" : ""}`,
       role: "cell", "data-label": label, style: left ? { left } : null, id: key === "more" ? `more-${number}` : null }));
-    const known = columns.map(() => null);
     const line = el("tr", { role: "row", data: { run: row.run_id, key: `run ${row.run_id}` } }, cells);
     let drawn = null, drawnAt = null;
 
     function update(now, around) {
       if (now === drawn && around.at === drawnAt) return;
-      drawn = now;
-      drawnAt = around.at;
-      for (const [name, holds] of [["ended", !lives(now)], ["gone", false], ["calm-row", !troubled(now)]]) {
-        line.classList.toggle(name, holds);
-      }
-      const looks = `n-${Draw.looksOf(now).name}`;
-      if (!line.classList.contains(looks)) {
-        line.classList.remove(...[...line.classList].filter((name) => name.startsWith("n-")));
-        line.classList.add(looks);
-      }
+      [drawn, drawnAt] = [now, around.at];
+      line.classList.toggle("ended", !lives(now));
+      line.classList.toggle("calm-row", !troubled(now));
+      line.classList.remove("gone");
+      line.dataset.status = Draw.looksOf(now).name;
       columns.forEach((column, index) => {
-        const facts = JSON.stringify(column.facts(now, around));
-        if (facts === known[index]) return;
-        known[index] = facts;
-        const held = cells[index].contains(document.activeElement);
-        put(cells[index], column.draw(now, around));
-        // Who was on the link is on it still.
-        if (held) cells[index].querySelector("a")?.focus({ preventScroll: true });
-        if (column.none) cells[index].classList.toggle("nothing", column.none(now));
+        Morph.put(cells[index], column.draw(now, around));
+        cells[index].classList.toggle("nothing", Boolean(column.none?.(now)));
       });
       // What to do is told with the link, though it is not in sight.
       const link = line.querySelector(".run-link");
@@ -271,5 +255,5 @@ const Rows = (() => {
     return { line, update, get row() { return drawn; } };
   }
 
-  return Object.freeze({ COLUMNS, ticked, known, chosen, make, details, text, needs, still, stepAge });
+  return Object.freeze({ COLUMNS, FIELDS, LEAST_PX, MOST_PX, ticked, known, label, parsed, written, chosen, make, details, text, needs, still, stepAge });
 })();

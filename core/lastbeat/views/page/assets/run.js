@@ -4,18 +4,14 @@
  *   const stop = Run.show(main, id)   fills `main` and keeps it up to date until `stop()`
  */
 const Run = (() => {
-  const { el } = Draw;
-  const flat = (nodes) =>
-    nodes.flat(Infinity).filter((node) => node !== null && node !== undefined && node !== false)
-      .map((node) => (node instanceof Node ? node : document.createTextNode(String(node))));
-
+  const { el, put, muted } = Draw;
   const placed = new WeakSet();
 
   /** Changes what stands in `node`. Boxes that were at their end stay there; a marked line is in sight at first. */
   function change(node, nodes) {
     const boxes = [...node.querySelectorAll("[data-follow]")];
     const atEnd = boxes.filter((box) => box.scrollHeight - box.scrollTop - box.clientHeight < 4);
-    Morph.children(node, flat(nodes));
+    Morph.put(node, nodes);
     for (const box of node.querySelectorAll("[data-follow]")) {
       if (atEnd.includes(box) || !boxes.includes(box)) box.scrollTop = box.scrollHeight;
     }
@@ -27,16 +23,9 @@ const Run = (() => {
   }
 
   function section(id, title) {
-    const heading = el("h2", { id: `h-${id}`, tabindex: "-1" }, title);
-    const body = el("div", { class: "section-body" });
-    return {
-      id,
-      title,
-      heading,
-      body,
-      element: el("section", { class: "panel", id: `s-${id}`, "aria-labelledby": `h-${id}`, hidden: true }, heading,
-        body),
-    };
+    const body = el("div", {}), heading = el("h2", { id: `h-${id}`, tabindex: "-1" }, title);
+    return { id, title, body, element: el("section", { class: "panel", id: `s-${id}`, "aria-labelledby": `h-${id}`, hidden: true },
+      heading, body) };
   }
 
   async function copy(button, root) {
@@ -60,11 +49,7 @@ const Run = (() => {
     const known = /^lastbeat [a-z]/.test(fault.advice ?? "");
     const [advice, command] = known ? ["A terminal tells more:", fault.advice] : gone
         ? [fault.advice || "It may have been deleted, or have another name. In a terminal:", "lastbeat fleet"]
-        : Data.embedded
-          ? [
-              "The page that lastbeat dashboard serves has all about every run, and so has the terminal:",
-              Data.command("show", id),
-            ]
+        : Data.embedded ? ["The page that lastbeat dashboard serves has all about every run, and so has the terminal:", Data.command("show", id)]
           : [`${fault.advice ?? ""} It is tried again with each update.`.trim(), Data.command("show", id)];
     return [
       el("h2", {}, gone ? "There is no such run." : Data.embedded ? fault.message : "This run cannot be seen now."),
@@ -80,24 +65,19 @@ const Run = (() => {
     let doc = null, stopped = false, asking = false;
     const curves = Curves.ofRun(id);
     const title = el("h1", { class: "run-title", id: "run-title", tabindex: "-1" }, id);
-    const banner = el("div", { class: "run-banner", role: "status" });
+    const banner = el("div", { role: "status" });
     const state = el("div", { class: "panel state-panel" });
     const loading = el("p", { class: "muted loading", role: "status" }, "Reading this run …");
     const sections = Sections.ALL.map(([name, words]) => section(name, words));
     const contents = el("nav", { class: "contents", "aria-label": "On this page" });
-    const quiet = Silencing.make(id);
-    const known = Acknowledging.make(id);
-    const acts = Acting.make(id);
+    const [known, quiet, acts] = [Acknowledging, Silencing, Acting].map((each) => each.make(id));
     sections.find((each) => each.id === "curves").body.append(curves.element);
-    const all = el("div", { class: "run-sections" }, ...sections.map((each) => each.element));
     const root = el("div", { class: "run" },
-      el("header", { class: "run-head" }, el("a", { class: "back", href: "#/" }, "← All runs"), title),
-      banner,
-      loading,
-      el("div", { class: "run-body" }, contents, el("div", { class: "run-main" }, state, known.element, quiet.element, acts.element, all)),
-    );
+      el("header", { class: "run-head" }, el("a", { class: "back", href: "#/" }, "← All runs"), title), banner, loading,
+      el("div", { class: "run-body" }, contents, el("div", { class: "run-main" }, state, known.element, quiet.element, acts.element,
+        el("div", { class: "run-sections" }, sections.map((each) => each.element)))));
     state.hidden = contents.hidden = true;
-    main.replaceChildren(root);
+    put(main, root);
 
     function draw() {
       const now = Format.moment(doc.at);
@@ -119,20 +99,13 @@ const Run = (() => {
         } catch (fault) {
           // Data of another kind than this page expects: what else is known still shows.
           console.error(fault);
-          nodes = [
-            el("p", { class: "muted" }, "This part cannot be shown: its data are not as this page expects them."),
-          ];
+          nodes = muted("This part cannot be shown: its data are not as this page expects them.");
         }
         each.element.hidden = nodes === null;
         change(each.body, nodes ?? []);
       });
-      const shown = sections.filter((each) => !each.element.hidden);
-      change(contents, [
-        el("ul", {},
-          shown.map((each) =>
-            el("li", { "data-key": each.id },
-              el("button", { type: "button", "data-goto": `h-${each.id}` }, each.title)))),
-      ]);
+      change(contents, el("ul", {}, sections.filter((each) => !each.element.hidden).map((each) =>
+        el("li", { "data-key": each.id }, el("button", { type: "button", "data-goto": `h-${each.id}` }, each.title)))));
     }
 
     /** The fleet's listing shows a change sooner than the run does, which remembers silences for a minute. */
@@ -153,18 +126,10 @@ const Run = (() => {
     /** What was last known stands; above it is said that it is old. */
     function refuse(fault) {
       loading.hidden = true;
-      if (doc === null) {
-        change(banner, [el("div", { class: "empty", "data-key": "absent" }, absent(id, fault))]);
-        return;
-      }
-      const gone = fault.status === 404;
-      change(banner, [
-        el("div", { class: "note doubt" },
-          el("p", {}, el("strong", {}, gone ? "This run is gone: " : "This run cannot be seen now: "), fault.message),
-          el("p", {},
-            fault.advice ? `${fault.advice} ` : null,
-            `This is how it was last seen, ${Format.time(doc.at, Date.now(), true)}.`)),
-      ]);
+      if (doc === null) return change(banner, el("div", { class: "empty", "data-key": "absent" }, absent(id, fault)));
+      change(banner, el("div", { class: "note" },
+        el("p", {}, el("strong", {}, fault.status === 404 ? "This run is gone: " : "This run cannot be seen now: "), fault.message),
+        el("p", {}, fault.advice && `${fault.advice} `, `This is how it was last seen, ${Format.time(doc.at, Date.now(), true)}.`)));
     }
 
     async function look() {

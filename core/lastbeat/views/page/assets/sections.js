@@ -1,20 +1,19 @@
 "use strict";
 /* Sections: what the view of one run is made of, from what needs people down to where its files lie. */
 const Sections = (() => {
-  const { el } = Draw;
+  const { el, muted } = Draw;
   const { hangs } = Account;
   const failed = (doc) => doc.run.status === "FAILED";
 
   function stacks(doc, now, whole) {
     return [
-      el("p", { class: "muted" }, "Each thread, most recent call last: the last line of a thread is where it is."),
+      muted("Each thread, most recent call last: the last line of a thread is where it is."),
       Excerpts.box(doc.stacks, { name: "Stacks", now, whole, paths: true }),
     ];
   }
 
-  function errorText(doc, now, whole) {
-    return [Excerpts.box(Excerpts.ofText("_error", doc.error_text), { name: "The failure sentinel", now, whole })];
-  }
+  const errorText = (doc, now, whole) =>
+    Excerpts.box(Excerpts.ofText("_error", doc.error_text), { name: "The failure sentinel", now, whole });
 
   /** Of a run that is over these say no more than how it last was: they are there on demand. */
   function background(doc, words, nodes) {
@@ -23,14 +22,13 @@ const Sections = (() => {
   }
 
   function log(doc, now, whole) {
-    const rest = doc.account?.log ?? (doc.log ? [doc.log] : []);
-    const tail = doc.log
-      ? rest.map((each, index) =>
-          Excerpts.box(each, { name: "End of the log", now, whole, follow: index === rest.length - 1 }))
-      : el("p", { class: "muted" }, "No log was read.");
-    const above =
-      doc.log && rest.length === 0 ? el("p", { class: "muted" }, "The end of the log is shown above, as evidence.") : null;
-    return [tail, above, Records.logs(doc, now)];
+    const rest = doc.account?.log ?? (doc.log ? [doc.log] : []), last = rest.length - 1;
+    return [
+      !doc.log ? muted("No log was read.")
+        : rest.length === 0 ? muted("The end of the log is shown above, as evidence.")
+          : rest.map((each, index) => Excerpts.box(each, { name: "End of the log", now, whole, follow: index === last })),
+      Records.logs(doc, now),
+    ];
   }
 
   /** Each section: its id, its heading and what it shows; null leaves it out. Curves are a thing of their own. */
@@ -50,16 +48,9 @@ const Sections = (() => {
     ["transitions", "Transitions", (doc, now) => Records.transitions(doc, now)],
     ["log", "Log", (doc, now, view) => log(doc, now, view.whole)],
     ["stacks", "Stacks", (doc, now, view) => (doc.stacks && !hangs(doc) ? stacks(doc, now, view.whole) : null)],
-    [
-      "error-earlier", "What _error says",
-      (doc, now, view) => (!failed(doc) && doc.error_text ? errorText(doc, now, view.whole) : null),
-    ],
+    ["error-earlier", "What _error says", (doc, now, view) => (!failed(doc) && doc.error_text ? errorText(doc, now, view.whole) : null)],
     ["files", "Files", (doc) => Records.files(doc)],
-    [
-      "notes", "Notes",
-      (doc) =>
-        doc.notes?.length > 0 ? [el("ul", { class: "plain" }, doc.notes.map((note) => el("li", {}, note)))] : null,
-    ],
+    ["notes", "Notes", (doc) => (doc.notes?.length > 0 ? Draw.list(doc.notes) : null)],
   ];
 
   return Object.freeze({ ALL });

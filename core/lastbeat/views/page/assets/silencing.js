@@ -9,14 +9,13 @@
  * the data that are polled have had the time to say the same.
  */
 const Silencing = (() => {
-  const { el, setText } = Draw;
+  const { el, setText, button, muted } = Draw;
   const LENGTHS = [["1", "1 hour"], ["4", "4 hours"], ["24", "24 hours"]];
-  const WHY_LIMIT = 200, NAME_LIMIT = 50, GLOB_LIMIT = 200;
+  const TEXT_LIMIT = 200, NAME_LIMIT = 50;
   /** So long the store's listing, and what remembers it, may take to show a change. */
   const SHOWN_BY_MS = 90000;
   /** What the server said, by the silence's id: { silence, at }, or { silence: null, at } for one that was lifted. */
   const told = new Map();
-  let made = 0;
 
   const until = (silence) => `until ${Format.time(silence.until, Date.now())}`;
 
@@ -41,16 +40,16 @@ const Silencing = (() => {
 
   /** What asks the server for one change at a time, and says in `said` what becomes of it; then calls `show`. The button
    * stays where the focus is: one that cannot be pressed would lose it. */
-  function asker(form, said, show) {
+  function asker(node, said, show) {
     let working = false;
     function say(text, bad) {
       said.classList.toggle("bad", bad);
       setText(said, text);
     }
-    async function ask(asked, words, done) {
+    return async (asked, words, done) => {
       if (working) return;
       working = true;
-      form.setAttribute("aria-busy", "true");
+      node.setAttribute("aria-busy", "true");
       say(words, false);
       try {
         say(done(await Data.change(asked)), false);
@@ -60,18 +59,30 @@ const Silencing = (() => {
         say(fault instanceof Data.Fault ? refused(fault) : "Not known to be done. The answer cannot be read.", true);
       } finally {
         working = false;
-        form.removeAttribute("aria-busy");
+        node.removeAttribute("aria-busy");
       }
       show();
-    }
-    return ask;
+    };
   }
 
+  /** What people open to change something: a form of `fields`, and what stands before and after it. */
+  function panel({ name, words, lead, fields, submit, show, before = null, after = null }) {
+    const said = el("p", { class: "said", role: "status", "aria-live": "polite" }), summary = el("summary", {}, words);
+    const form = el("form", { class: "silence-form", autocomplete: "off", on: { submit: (event) => {
+      event.preventDefault();
+      submit();
+    } } }, fields);
+    const element = el("details", { class: name, hidden: true }, summary, muted(lead), before, form, said, after);
+    return { element, form, summary, said, ask: asker(form, said, show) };
+  }
+
+  const textInput = (name, placeholder, more = {}) =>
+    el("input", { type: "text", name, placeholder, maxlength: TEXT_LIMIT, autocomplete: "off", ...more });
   const field = (words, control) => el("label", { class: "field" }, el("span", {}, words), control);
 
   /** Where people enter a name; the next form has what they entered here. */
   function nameInput() {
-    const input = el("input", { type: "text", name: "by", maxlength: NAME_LIMIT, autocomplete: "name",
+    const input = textInput("by", null, { maxlength: NAME_LIMIT, autocomplete: "name",
       on: { focus: () => { if (input.value === "") input.value = name; }, change: () => { name = input.value; } } });
     input.value = name;
     return input;
@@ -86,45 +97,32 @@ const Silencing = (() => {
   }
 
   function make(id = null) {
-    const key = (made += 1);
-    const runs = el("input", { type: "text", name: "runs", required: true, maxlength: GLOB_LIMIT, autocomplete: "off",
-      spellcheck: "false", autocapitalize: "none", placeholder: "mistral-*" });
-    const length = el("select", { name: "for" }, LENGTHS.map(([hours, words]) =>
-      el("option", { value: hours }, words)));
-    const why = el("input", { type: "text", name: "why", maxlength: WHY_LIMIT, autocomplete: "off",
-      placeholder: "node repair" });
-    const by = nameInput();
-    const button = el("button", { type: "submit", class: "quiet" }, "Silence");
-    const said = el("p", { class: "said", role: "status", "aria-live": "polite" });
+    const runs = textInput("runs", "mistral-*", { required: true, spellcheck: "false", autocapitalize: "none" });
+    const length = el("select", { name: "for" }, LENGTHS.map(([hours, words]) => el("option", { value: hours }, words)));
+    const why = textInput("why", "node repair"), by = nameInput(), words = id === null ? "Silence runs" : "Silence this run";
     const list = el("ul", { class: "plain silences", "aria-label": "Silences" });
-    const form = el("form", { class: "silence-form", autocomplete: "off", on: { submit: silence } },
-      id === null ? field("Runs", runs) : null, field("Silence for", length), field("Reason (optional)", why),
-      field("Your name (optional)", by), button);
-    const summary = el("summary", {}, id === null ? "Silence runs" : "Silence this run");
-    const element = el("details", { class: "silencing", hidden: true, id: `silencing-${key}` }, summary,
-      el("p", { class: "muted" }, "What happens is recorded, and no alert is sent. Watchers heed this within a minute."),
-      form, said, list);
+    const { element, summary, ask } = panel({ name: "silencing", words, submit: silence, show, after: list,
+      lead: "What happens is recorded, and no alert is sent. Watchers heed this within a minute.",
+      fields: [id === null && field("Runs", runs), field("Silence for", length), field("Reason (optional)", why),
+        field("Your name (optional)", by), button("Silence", null, { type: "submit" })] });
     list.addEventListener("click", (event) => {
       const pressed = event.target.closest("button");
       if (pressed !== null) lift(pressed);
     });
-    const ask = asker(form, said, show);
     let given = [];
 
     function show() {
       element.hidden = Data.embedded || !Data.mayOperate;
       const found = standing(given, (one) => id === null || one.runs === id);
-      setText(summary, `${id === null ? "Silence runs" : "Silence this run"}${found.length ? ` (${found.length})` : ""}`);
+      setText(summary, `${words}${found.length ? ` (${found.length})` : ""}`);
       list.hidden = found.length === 0;
-      Morph.children(list, found.map((one) => el("li", { "data-key": one.id },
+      Morph.put(list, found.map((one) => el("li", { "data-key": one.id },
         el("span", {}, el("b", {}, Format.clip(one.runs, 200)), ` ${until(one)}, by ${Format.clip(one.by, 100)}`,
-          one.why ? `: ${Format.clip(one.why, 200)}` : null), " ",
-        el("button", { type: "button", class: "quiet", "data-lift": one.id, "data-runs": one.runs,
-          "aria-label": `Lift the silence of ${one.runs}` }, "Lift"))));
+          one.why && `: ${Format.clip(one.why, 200)}`), " ",
+        button("Lift", null, { "data-lift": one.id, "data-runs": one.runs, "aria-label": `Lift the silence of ${one.runs}` }))));
     }
 
-    function silence(event) {
-      event.preventDefault();
+    function silence() {
       const asked = { runs: id ?? runs.value.trim(), for_s: Number(length.value) * 3600, why: why.value, by: by.value };
       ask(asked, "Silencing …", (answer) => {
         const [stands] = answer.silences;
@@ -153,5 +151,5 @@ const Silencing = (() => {
     };
   }
 
-  return Object.freeze({ make, asker, field, nameInput });
+  return Object.freeze({ make, asker, panel, field, textInput, nameInput });
 })();

@@ -1,7 +1,7 @@
 "use strict";
 /* Timeline: attempts, statuses and phases of a run as bands over one axis of time, and the same in words. */
 const Timeline = (() => {
-  const { el } = Draw;
+  const { el, muted } = Draw;
   const MOST_BANDS = 200;
   const TICKS_S = [
     60, 300, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 432000, 864000, 2592000, 7776000,
@@ -18,32 +18,20 @@ const Timeline = (() => {
 
   /** What each lane shows. Where history was cut, nothing is said of the time before it. */
   function lanes(doc, end) {
-    const history = doc.history ?? [];
-    const statuses =
-      history.length > 0
-        ? history.map((each) => ({ from: Format.moment(each.at), status: each.after, name: each.after,
-            more: each.reason }))
-        : (doc.run.strip ?? []).map(([since, status]) => ({ from: Format.moment(since), status, name: status,
-            more: "" }));
-    const attempts = (doc.attempts ?? []).map(([since, status, number]) => ({ from: Format.moment(since), status,
-      name: `Attempt ${number}`, more: `latest ${status}` }));
-    const first = attempts[0]?.from ?? null;
-    if (history[0]?.before && first !== null && first < Format.moment(history[0].at)) {
-      statuses.unshift({ from: first, status: history[0].before, name: history[0].before, more: "" });
+    const history = doc.history ?? [], bandOf = (at, status, name, more = "") => ({ from: Format.moment(at), status, name, more });
+    const statuses = history.length > 0 ? history.map((each) => bandOf(each.at, each.after, each.after, each.reason))
+      : (doc.run.strip ?? []).map(([since, status]) => bandOf(since, status, status));
+    const attempts = (doc.attempts ?? []).map(([since, status, number]) =>
+      bandOf(since, status, `Attempt ${number}`, `latest ${status}`));
+    const first = attempts[0]?.from ?? null, before = history[0]?.before;
+    if (before && first !== null && first < Format.moment(history[0].at)) {
+      statuses.unshift({ from: first, status: before, name: before, more: "" });
     }
-    const phases = (doc.phases ?? []).map(([since, phase]) => ({ from: Format.moment(since), status: null,
-      name: String(phase), more: "" }));
-    return [
-      { name: "Attempts", bands: closed(attempts, end) },
-      { name: "Status", bands: closed(statuses, end) },
-      { name: "Phases", bands: closed(phases, end) },
-    ]
-      .map((lane) => ({
-        ...lane,
-        left: Math.max(0, lane.bands.length - MOST_BANDS),
-        bands: lane.bands.slice(-MOST_BANDS),
-      }))
-      .filter((lane) => lane.bands.length > 0);
+    const phases = (doc.phases ?? []).map(([since, phase]) => bandOf(since, null, String(phase)));
+    return [["Attempts", attempts], ["Status", statuses], ["Phases", phases]].map(([name, spans]) => {
+      const bands = closed(spans, end);
+      return { name, left: Math.max(0, bands.length - MOST_BANDS), bands: bands.slice(-MOST_BANDS) };
+    }).filter((lane) => lane.bands.length > 0);
   }
 
   /** The end of the axis: now, or when the run ended. */
@@ -77,16 +65,10 @@ const Timeline = (() => {
     const lasted = Format.duration((each.to - each.from) / 1000);
     const more = each.more ? `. ${Format.clip(each.more, 300)}` : "";
     const words = `${each.name}: from ${Format.time(each.from / 1000, now)}, for ${lasted}${more}`;
-    return el("div",
-      {
-        class: looks === null ? "band phase" : `band b-${looks.name}${last ? " last" : ""}`,
-        title: words,
-        style: {
-          ...(last ? { right: 0 } : { left: `${Math.min(left, 99.6).toFixed(3)}%` }),
-          width: `${Math.min(width, 100 - Math.min(left, 99.6)).toFixed(3)}%`,
-        },
-      },
-      last || width > 2.5 ? `${looks === null ? "" : `${looks.sign} `}${Format.clip(each.name, 60)}` : null);
+    const place = last ? { right: 0 } : { left: `${Math.min(left, 99.6).toFixed(3)}%` };
+    return el("div", { class: looks === null ? "band phase" : `band${last ? " last" : ""}`, "data-status": looks?.name, title: words,
+      style: { ...place, width: `${Math.min(width, 100 - Math.min(left, 99.6)).toFixed(3)}%` } },
+    (last || width > 2.5) && `${looks === null ? "" : `${looks.sign} `}${Format.clip(each.name, 60)}`);
   }
 
   /** The nodes of the section; null where nothing is known of the time of anything. */
@@ -99,34 +81,24 @@ const Timeline = (() => {
     const from = Math.min(...shown.map((lane) => lane.bands[0].from));
     const to = Math.max(end, from + 1000);
     const place = (at) => ({ left: `${(((at - from) / (to - from)) * 100).toFixed(3)}%` });
+    const lane = (name, bands, more = "") => el("div", { class: `lane ${more}` },
+      el("span", { class: "lane-name" }, name), el("div", { class: "bands" }, bands));
+    const named = (each) => (each.status === null ? each.name : each.name === each.status ? Draw.status(each.status)
+      : [`${each.name} (latest `, Draw.status(each.status), ")"]);
+    const said = ({ bands }) => bands.map((each, index) => {
+      const lasted = Format.duration((each.to - each.from) / 1000), ended = index + 1 < bands.length || end < now;
+      return [el("span", { title: Format.full(each.from / 1000) }, Format.time(each.from / 1000, now)), ": ", named(each),
+        ended ? ` for ${lasted}` : ` until now (${lasted})`,
+        each.more && each.name === each.status && `. ${Format.clip(each.more, 500)}`];
+    });
     return [
       el("div", { class: "timeline", "aria-hidden": "true" },
-        shown.map((lane) =>
-          el("div", { class: "lane" },
-            el("span", { class: "lane-name" }, lane.name),
-            el("div", { class: "bands" }, lane.bands.map((each) => band(each, from, to, now))))),
-        el("div", { class: "lane axis" },
-          el("span", { class: "lane-name" }, ""),
-          el("div", { class: "bands" },
-            ticks(from, to).map((at) =>
-              el("span", { class: tickClass((at - from) / (to - from)), style: place(at) },
-                Format.time(at / 1000, now)))))),
-      el("details", { class: "expand" },
-        el("summary", {}, "The timeline in words"),
-        shown.map((lane) => [
-          el("h3", {}, lane.name),
-          lane.left > 0 ? el("p", { class: "muted" }, `${lane.left} earlier ones are left out.`) : null,
-          el("ol", { class: "plain" },
-            lane.bands.map((each, index) =>
-              el("li", {},
-                el("span", { title: Format.full(each.from / 1000) }, Format.time(each.from / 1000, now)), ": ",
-                each.status === null ? each.name : each.name === each.status
-                    ? Draw.status(each.status) : [`${each.name} (latest `, Draw.status(each.status), ")"],
-                index + 1 < lane.bands.length || end < now
-                  ? ` for ${Format.duration((each.to - each.from) / 1000)}`
-                  : ` until now (${Format.duration((each.to - each.from) / 1000)})`,
-                each.more && each.name === each.status ? `. ${Format.clip(each.more, 500)}` : null))),
-        ])),
+        shown.map(({ name, bands }) => lane(name, bands.map((each) => band(each, from, to, now)))),
+        lane("", ticks(from, to).map((at) => el("span", { class: tickClass((at - from) / (to - from)), style: place(at) },
+          Format.time(at / 1000, now))), "axis")),
+      el("details", { class: "expand" }, el("summary", {}, "The timeline in words"), shown.map((each) => [
+        el("h3", {}, each.name), each.left > 0 && muted(`${each.left} earlier ones are left out.`), Draw.list(said(each), "", "ol"),
+      ])),
     ];
   }
 
