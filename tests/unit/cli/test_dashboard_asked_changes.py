@@ -244,10 +244,3 @@ def test_a_waiting_restart_is_made_now_or_called_off() -> None:
     assert ask(scene.store, stop="run", seen="run-r1", by="Ada")[0] == 200
     assert ask(scene.store, restart="run", seen="run-r1")[0] == 200, "the same job, asked for anew"
     assert [what for _, what in done_by(scene.store)] == ["called off job run-r1", "asked for job run-r1"]
-
-
-def test_a_run_that_is_not_supervised_is_not_restarted() -> None:
-    store = MemoryStore()
-    failed(store, 3)
-    status, told = ask(store, restart="mistral-1")
-    assert (status, "not supervised" in told["error"]) == (409, True)

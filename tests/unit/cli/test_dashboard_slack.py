@@ -16,7 +16,6 @@ from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.state import State
 from lastbeat.model.status import Event, Status
-from lastbeat.model.view import FleetView
 from lastbeat.settings import load
 from lastbeat.stores.port import UnreachableError
 from lastbeat.views.served.fleet import FleetLook
@@ -101,15 +100,6 @@ def test_only_what_slack_has_just_signed_does_something(
     assert acknowledged(store) == (("ana, in Slack", "bad node") if status == 200 else None)
 
 
-def test_a_request_acts_once_also_where_another_process_gets_it_again(store: MemoryStore) -> None:
-    assert "silenced for 4h 00m by ana, in Slack" in sent(store, "silence run-*").json["text"]
-    (made,) = Silences(store).all(store.clock())
-    Silences(store).lift(made.id, store.clock())
-    assert "done already" in sent(store, "silence run-*").json["text"]
-    assert Silences(store).all(store.clock()) == ()
-    assert "silenced" in sent(store, "silence run-*", at=str(NOW - 1)).json["text"], "typed once more, it is another"
-
-
 def test_one_that_died_after_its_claim_has_done_nothing_and_is_not_repeated(store: MemoryStore) -> None:
     def die(operation: str, key: str) -> None:
         if operation == "write" and key.endswith("silences.json"):
@@ -120,32 +110,6 @@ def test_one_that_died_after_its_claim_has_done_nothing_and_is_not_repeated(stor
     store.before = lambda _operation, _key: None
     assert "done already" in sent(store, "silence run-*").json["text"]
     assert Silences(store).all(store.clock()) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "says", "shared"),
-    [
-        pytest.param("fleet", "1 run, 1 need attention", False, id="the fleet"),
-        pytest.param("show run-1", "Run run-1: FAILED", False, id="a run"),
-        pytest.param("show run-9", "There is no run run-9", False, id="a run that is not there"),
-        pytest.param("show ../x", "Use /lastbeat", False, id="no run"),
-        pytest.param("ack run-1", "run-1 is acknowledged by ana, in Slack.", True, id="an acknowledgement"),
-        pytest.param("ack run-9", "Not done.", True, id="an acknowledgement of no run"),
-        pytest.param("silence run-1 2h node repair", "silenced for 2h", True, id="a silence"),
-        pytest.param("silence run-1 never", "no time from 1m", False, id="a silence without an end"),
-        pytest.param("silence a/b", "can match no run", False, id="a glob that matches none"),
-        pytest.param("", "Use /lastbeat fleet", False, id="nothing"),
-        pytest.param("delete run-1", "Use /lastbeat fleet", False, id="what there is not"),
-    ],
-)
-def test_what_is_answered(store: MemoryStore, text: str, says: str, shared: bool) -> None:
-    got = sent(store, text)
-    assert got.status == 200
-    assert says in got.json["text"]
-    assert set(got.json) == {"response_type", "text"}
-    assert (got.json["response_type"] == "in_channel") is (shared and not says.startswith("Not"))
-    assert "<!channel>" not in got.json["text"]
-    assert got.json["text"].count("`") == 6, "nothing ends the code block"
 
 
 def test_another_channel_learns_and_does_nothing(store: MemoryStore) -> None:
@@ -171,13 +135,6 @@ def test_a_store_that_fails_or_hangs_is_said_in_time(store: MemoryStore) -> None
         assert "look again in a moment" in sent(store, "ack run-1", at=str(NOW - 2), limit_s=0.01).json["text"]
     finally:
         go.set()
-
-
-def test_without_a_signing_secret_there_is_no_such_address(store: MemoryStore) -> None:
-    bare = load({"root": "s3://bucket/runs"}, {"SLACK_BOT_TOKEN": TOKEN, "SLACK_CHANNEL": "C1"}, Path("/nonexistent"))
-    answered = SlackConsole(bare, store, lambda _: FleetView("", None), clock=lambda: NOW).answer(b"", str(NOW), "v0=")
-    assert answered.status.startswith("404")
-    assert ask(app(), "/slack", method="POST").status == 404
 
 
 ALERT = Message(
@@ -233,24 +190,6 @@ def test_what_becomes_of_a_press(store: MemoryStore, action: str, more: dict[str
     told = document["blocks"][-1]["elements"][0]["text"] if document["replace_original"] else document["text"]
     assert says in told
     assert acknowledged(store) is None
-
-
-@pytest.mark.parametrize(
-    ("attempt", "ends"),
-    [
-        pytest.param(1, True, id="the attempt of the message"),
-        pytest.param(2, False, id="an attempt that began since, which no pass has seen"),
-    ],
-)
-def test_stop_ends_only_the_attempt_of_its_message(store: MemoryStore, attempt: int, ends: bool) -> None:
-    record = Record("run-1", State(Status.TIMED_OUT, "silent"), transitions=3, since=store.clock())
-    store.put_text("run-1/_watchdog.json", encode(record).decode())
-    store.delete("run-1/_error")
-    store.put_text("run-1/metadata.json", json.dumps({"run_id": "run-1", "status": "RUNNING", "attempt": attempt}))
-    ((_, document),) = pressed(store, "stop", "run-1 1 TIMED_OUT")
-    assert ("run-1/_stop" in store.held) is ends
-    assert document["replace_original"] is ends
-    assert ends or "has changed since this message" in document["text"]
 
 
 @pytest.mark.parametrize(

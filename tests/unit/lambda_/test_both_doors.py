@@ -18,11 +18,12 @@ from support.row_by_row import labelled
 
 pytest.importorskip("apig_wsgi", reason="apig-wsgi is not installed; the group dev has it")
 NOW = time.time()
+BOOM = "boom <!channel> `x`"
 
 
 @pytest.fixture(params=["dashboard", "function"])
 def door(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
-    """A door to a run that fails and one that lives. What updates messages in Slack leaves this machine not."""
+    """A door to a run that fails and one that lives. Nothing of Slack's leaves this machine."""
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     for name, files in RUNS.items():
         (tmp_path / name).mkdir()
@@ -34,8 +35,8 @@ def door(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 RUNS = {
     "fails": {
         "metadata.json": "{}",
-        "_error": "boom",
-        "_watchdog.json": encode(Record("fails", State(Status.FAILED, "boom"), transitions=3)).decode(),
+        "_error": BOOM,
+        "_watchdog.json": encode(Record("fails", State(Status.FAILED, BOOM), transitions=3)).decode(),
     },
     "lives": {
         "metadata.json": json.dumps({"run_id": "lives", "status": "RUNNING", "attempt": 1, "stop_seconds": 30}),
@@ -87,9 +88,15 @@ def test_only_the_token_to_operate_acts(door: Served, tmp_path: Path) -> None:
 COMMANDS: list[Any] = [
     ("the fleet", "fleet", "2 runs, 1 need attention", {}),
     ("a run", "show fails", "Run fails: FAILED", {}),
+    ("a run that is not there", "show run-9", "There is no run run-9", {}),
+    ("no run", "show ../x", "Use /lastbeat", {}),
     ("an acknowledgement", "ack fails bad node", "acknowledged by ana, in Slack: bad node", {"acknowledged": True}),
+    ("an acknowledgement of no run", "ack run-9", "Not done.", {}),
     ("a silence", "silence fails 2h", "silenced for 2h", {"silenced": ["fails"]}),
-    ("what there is not", "delete fails", "Use /lastbeat", {}),
+    ("a silence without an end", "silence fails never", "no time from 1m", {}),
+    ("a glob that matches none", "silence a/b", "can match no run", {}),
+    ("nothing", "", "Use /lastbeat fleet", {}),
+    ("what there is not", "delete fails", "Use /lastbeat fleet", {}),
 ]  # fmt: skip
 
 
@@ -99,6 +106,8 @@ def test_what_slack_asks(door: Served, tmp_path: Path, text: str, says: str, lef
     assert done(tmp_path) == NOTHING
     told = door.slack(text, at=NOW)
     assert (told.status, says in told.json["text"]) == (200, True), told.text
+    assert (told.json["response_type"] == "in_channel") is bool(left)
+    assert ("<!channel>" in told.text, told.json["text"].count("`")) == (False, 6), "nothing ends the code block"
     if left:
         assert "done already" in door.slack(text, at=NOW).json["text"], "the same request again"
     assert done(tmp_path) == NOTHING | left

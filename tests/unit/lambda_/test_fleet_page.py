@@ -92,16 +92,6 @@ def test_the_token_is_masked_wherever_it_turns_up(address: Address) -> None:
     assert TOKEN not in content(address.ask("/data/fleet", cookie=address.cookie))
 
 
-def test_it_only_shows(address: Address, tmp_path: Path) -> None:
-    fleet = address.ask("/data/fleet", cookie=address.cookie)
-    assert "x-lastbeat-may" not in fleet["headers"]
-    body = json.dumps({"runs": "mistral", "for_s": 3600})
-    headers = {"content_type": "application/json", "x_lastbeat": "1", "sec_fetch_site": "same-origin"}
-    answer = address.ask("/api/changes", method="POST", body=body, cookie=address.cookie, **headers)
-    assert answer["statusCode"] == 403
-    assert not (tmp_path / "_watchdog").exists()
-
-
 def test_an_open_page_is_answered_from_one_look_an_interval(address: Address, tmp_path: Path) -> None:
     first = document(address.ask("/data/fleet", cookie=address.cookie))
     (tmp_path / "other").mkdir()
