@@ -182,7 +182,7 @@ const Data = (() => {
 
   async function unpack(text) {
     if (typeof DecompressionStream !== "function") {
-      throw new Fault("This browser cannot unpack the data in this file.", "Open it in a browser of 2023 or later.");
+      throw new Fault("This browser cannot unpack the data in this file.", "Open it in a browser of 2024 or later.");
     }
     const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
