@@ -17,7 +17,6 @@ from support.doors import ENVIRON, OPERATE, VIEW, Served
 from support.row_by_row import labelled
 
 pytest.importorskip("apig_wsgi", reason="apig-wsgi is not installed; the group dev has it")
-NOW = time.time()
 BOOM = "boom <!channel> `x`"
 
 
@@ -104,12 +103,13 @@ COMMANDS: list[Any] = [
 def test_what_slack_asks(door: Served, tmp_path: Path, text: str, says: str, left: dict[str, object]) -> None:
     assert door.slack(text, secret="0" * 32).status == 401
     assert done(tmp_path) == NOTHING
-    told = door.slack(text, at=NOW)
+    now = time.time()
+    told = door.slack(text, at=now)
     assert (told.status, says in told.json["text"]) == (200, True), told.text
     assert (told.json["response_type"] == "in_channel") is bool(left)
     assert ("<!channel>" in told.text, told.json["text"].count("`")) == (False, 6), "nothing ends the code block"
     if left:
-        assert "done already" in door.slack(text, at=NOW).json["text"], "the same request again"
+        assert "done already" in door.slack(text, at=now).json["text"], "the same request again"
     assert done(tmp_path) == NOTHING | left
 
 
@@ -132,15 +132,15 @@ def test_the_page_and_slack_share_one_look_an_interval(door: Served) -> None:
     assert "2 runs" in door.slack("fleet").json["text"]
     listed = door.asked.counts["LIST"]
     assert len(door.ask("/data/fleet", cookie=door.cookie()).json["runs"]) == 2
-    assert "2 runs" in door.slack("fleet", at=NOW - 1).json["text"]
+    assert "2 runs" in door.slack("fleet", at=time.time() - 1).json["text"]
     assert (door.asked.counts["LIST"], listed > 0) == (listed, True)
 
 
 def test_a_second_press_of_silence_neither_prolongs_it_nor_counts_as_another(door: Served, tmp_path: Path) -> None:
-    store = DirectoryStore(tmp_path)
-    door.press("silence", "fails 1 FAILED", at=NOW)
+    store, now = DirectoryStore(tmp_path), time.time()
+    door.press("silence", "fails 1 FAILED", at=now)
     first = Silences(store).all(store.clock())
-    door.press("silence", "fails 1 FAILED", at=NOW - 1)
+    door.press("silence", "fails 1 FAILED", at=now - 1)
     assert Silences(store).all(store.clock()) == first
     record = decode_record((tmp_path / "fails" / "_watchdog.json").read_bytes())
     assert [each.what for each in record.interventions] == ["silenced it for 4h 00m"]
