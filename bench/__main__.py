@@ -24,6 +24,7 @@ from bench import (
     numbers,
     ray,
     restarts,
+    scale,
     sdk,
     signals,
     stragglers,
@@ -120,6 +121,7 @@ _TABLES: Final[dict[str, tuple[str, Callable[[argparse.Namespace], Iterator[str]
         "Each fleet on a server of its own, the poller right after the sweep;",
         lambda _: fleet.measured(progress),
     ),
+    "scale": ("Each size in a process of its own, requests in memory;", lambda _: scale.tables(progress)),
     "signals": (
         "Each way to read a log in a process of its own;",
         lambda args: signals.tables(progress, args.megabytes * 1_000_000),

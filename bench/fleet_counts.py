@@ -77,9 +77,7 @@ def count(fleet: Fleet, passes: int, policy: FleetPolicy | None = None) -> Count
     for run in fleet.over:
         for key, body in fleet_runs.finished(run, store.now):
             store.put(key, body, age_s=FINISHED_S)
-    for run in fleet.runs:
-        for key, body in fleet_runs.active(run, 0, store.now):
-            store.put(key, body)
+    store.fill(file for run in fleet.runs for file in fleet_runs.active(run, 0, store.now))
     # What a service keeps in LASTBEAT_STATE_DIR costs nothing.
     context = WatchContext(store, (), Policy(), store.clock, state=VolatileStore(store.clock))
     sweep = Sweep(context, policy, mark=MarkWriter(store, policy))
@@ -91,9 +89,7 @@ def count(fleet: Fleet, passes: int, policy: FleetPolicy | None = None) -> Count
             store.requests.clear()
             plans.clear()
         store.pass_time(PASS_S)
-        for run in fleet.runs:
-            for key, body in fleet_runs.beat(run, step, store.now):
-                store.put(key, body)
+        store.fill(file for run in fleet.runs for file in fleet_runs.beat(run, step, store.now))
         plans[_checked(sweep.run(), fleet).plan] += 1
     each = {kind: number / passes for kind, number in store.requests.items()}
     return Count(fleet, first, each, ", ".join(sorted(plans)))

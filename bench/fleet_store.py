@@ -5,7 +5,7 @@ import hashlib
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
@@ -37,6 +37,13 @@ class CountedStore:
         """What training does; not counted."""
         with self._lock:
             self._set(key, body, self.now - timedelta(seconds=age_s))
+
+    def fill(self, files: Iterable[tuple[str, bytes]]) -> None:
+        for key, body in files:
+            self.put(key, body)
+
+    def size(self, key: str) -> int:
+        return len(self._held[key][1])
 
     def _set(self, key: str, body: bytes, modified: datetime) -> str:
         self._writes += 1

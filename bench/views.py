@@ -86,8 +86,7 @@ class Bucket:
         # Made over the same files elsewhere, because moto takes many minutes for it.
         made = TaggedStore()
         made.now = datetime.now(timezone.utc)
-        for key, body in _fleet(runs):
-            made.put(key, body)
+        made.fill(_fleet(runs))
         policy, seen = FleetPolicy(), KeptGists(made, str)
         report = Sweep(WatchContext(seen, (), Policy(), made.clock), policy, mark=MarkWriter(made, policy)).run()
         seen.write_gists(report, float("inf"))

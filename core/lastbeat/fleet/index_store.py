@@ -100,6 +100,19 @@ class FleetIndexStore:
             self._saved_listing_at = self._index.listed_at
         return self._index
 
+    def load_for_pass(self) -> FleetIndex:
+        """:meth:`load` for a new pass. Processes take turns with a shard, so what another has saved since the last pass
+        here is merged; else each process would read every heartbeat by itself."""
+        kept = self._index is not None
+        index = self.load()
+        if kept and self._shard != WHOLE:
+            try:
+                self.refresh()
+            except StoreError as error:
+                # An outdated index costs reads. The pass itself finds out whether the store answers.
+                log.info("what another process saved of this shard could not be read: %s", error)
+        return index
+
     def refresh(self, entry: Entry | None = None) -> None:
         """Merge another sweep's changes since the last read. ``entry`` is the document's entry in a listing; without
         one the document is read if it may be. Raises :class:`StoreError`."""
@@ -140,6 +153,9 @@ class FleetIndexStore:
         long_ago = abs(now.timestamp() - self._saved_at) >= _EVERY_S
         if self._store.traits.prices.free:
             return long_ago
+        if self._shard != WHOLE and unsaved > READS_PER_PAGE:
+            # The shard's next pass is likely another process's, for which one write saves these reads.
+            return True
         much = unsaved > _WORTH_READS
         # The first pass of a process may be its only one, and the next process begins with the saved index.
         return unsaved > 0 if long_ago and first else much and (long_ago or first)

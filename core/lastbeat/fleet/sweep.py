@@ -134,7 +134,7 @@ class Sweep:
         on.timely.until = until
         current: Pass | None = None
         try:
-            index, now = on.index_store.load(), on.timely.clock()
+            index, now = on.index_store.load_for_pass(), on.timely.clock()
             plan = choose(index, now.timestamp(), on.fleet, free=on.store.traits.prices.free)
             first_look = self._first_look(index, now)
             current = Pass(on, index, now, until, progress, on_sight, first_look=first_look)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from lastbeat.watch.observe.fleet import FleetListing
 from lastbeat.watch.observe.listing import RANK_PAGES
 from support.world import World
 
@@ -60,6 +61,15 @@ def test_a_run_with_very_many_ranks_costs_a_listing_as_many_pages_as_its_files_f
     world.sweep()
     assert sum(op == "list" for op, _ in world.store.calls) <= 6
     assert RANK_PAGES > 10
+
+
+def test_all_of_16_384_ranks_are_seen_wherever_a_page_begins() -> None:
+    world = World()
+    beat(world, "a", range(990))
+    beat(world, "many", range(16_384))
+    found = {run.run_id: run for run in FleetListing(world.store, rank_pages=RANK_PAGES)}
+    assert (seen := found["many"].ranks) is not None
+    assert len(seen.beats) == 16_384
 
 
 def late(world: World, run_id: str, rank: int, *, is_late: bool) -> None:

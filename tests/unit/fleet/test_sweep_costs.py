@@ -3,6 +3,7 @@
 import pytest
 
 from lastbeat.fleet.mark import MarkWriter
+from lastbeat.model.fleet import Shard
 from lastbeat.model.policy import Policy
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.kind import S3_LIST
@@ -138,3 +139,21 @@ def test_folders_that_are_deleted_are_forgotten() -> None:
     for number in range(20):
         world.run(f"r{number}").delete()
     assert world.sweep().finished == 0
+
+
+def test_processes_that_take_turns_with_a_part_read_each_heartbeat_once_in_twenty_minutes() -> None:
+    """As the environments of a Lambda function do, any of which may take any part."""
+    world = World()
+    world.store.in_s3()
+    for number in range(200):
+        world.run(f"run-{number:03}").both(0)
+    turns = [world.fresh_sweep(shard=Shard("a", "z")) for _ in range(5)]
+    for minute in range(60):
+        world.after(60)
+        for number in range(200):
+            world.run(f"run-{number:03}").both(minute)
+        if minute == 20:
+            world.store.calls.clear()
+        turns[minute % 5].run()
+    looks = sum(operation == "read" and key.endswith("/metadata.json") for operation, key in world.store.calls)
+    assert looks <= 200 * 40 / 20 * 1.2

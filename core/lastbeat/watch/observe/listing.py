@@ -21,8 +21,8 @@ _SIDE = (runid.STOP, runid.ALERTS)
 WANTED = tuple(sorted(_NAMES, key=str.encode))
 LOG_PAGES = 1
 """Pages that may be listed for other log files, on top of those with a run's own files."""
-RANK_PAGES: Final = 16
-"""Pages that may be listed within ``ranks/``: as many as 16,000 files."""
+RANK_PAGES: Final = 20
+"""Pages that may be listed within ``ranks/``: as many as 20,000 files, so 16,384 ranks and the marks of some."""
 RANKS: Final = "ranks/"
 _RANK: Final = re.compile(r"ranks/(0|[1-9]\d{0,6})\.(json|late|health)")
 BEHIND = "\U0010ffff"
