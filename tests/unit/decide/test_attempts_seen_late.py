@@ -29,16 +29,6 @@ def seen_after_its_first_step(world: World, *, restarted: bool) -> str:
 
 
 @restarts
-def test_its_progress_counts(restarted: bool) -> None:
-    world = World()
-    seen_after_its_first_step(world, restarted=restarted)
-    outcome = world.look(restarted=restarted)
-    assert outcome.record is not None
-    assert (outcome.record.attempt.number, outcome.record.attempt.spent) == (2, ())
-    assert there(outcome.record.progress).step == 3
-
-
-@restarts
 def test_a_hang_right_after_a_restart_is_seen(restarted: bool) -> None:
     world = World(Policy(stall_s=10 * MINUTE))
     start = seen_after_its_first_step(world, restarted=restarted)

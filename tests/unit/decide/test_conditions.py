@@ -198,12 +198,6 @@ def test_nothing_stands_that_the_record_does_not_hold() -> None:
     assert raised(replace(NOTHING_READ, before=record([]))) == {}
 
 
-def test_each_row_says_when_it_is_raised_and_what_to_do() -> None:
-    rows = (*table.BEFORE_THE_FIRST_BEAT, *ROWS)
-    assert [row.name for row in rows if not row.meaning] == []
-    assert [row.name for row in rows if isinstance(row.hint, str) and len(row.hint) <= 40] == []
-
-
 CHANGED = [
     ("a checkpoint that was saved then", replace(WELL.before, checkpoint=SAVED), {},
      "; a checkpoint was saved at step 5000"),

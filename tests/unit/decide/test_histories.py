@@ -1,7 +1,6 @@
 """Runs over time: what people are told, told once, whoever looks and however often it was restarted."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import pytest
 
@@ -103,8 +102,6 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (9 * MINUTE, nothing, "RUNNING"), (2 * MINUTE, nothing, "TIMED_OUT")],
         ["TIMED_OUT"],
     ),
-    ("a new attempt while the run is running is no news by default",
-     [(0, beat_at_start(1), "RUNNING"), (60, beat_at_start(2), "RUNNING")], []),
     (
         "progress left behind by the attempt before does not make the new one look stuck",
         [(0, lambda s: (beat_at_start(1)(s), s.progress(500)), "RUNNING"),
@@ -140,13 +137,6 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (60, lambda s: s.error("CUDA out of memory"), "FAILED"),
          (60, lambda s: s.beat(attempt=2), "RUNNING")],
         ["FAILED"],
-    ),
-    (
-        "ten attempts by number, each with both sentinels, are ten attempts",
-        [(60, act, status) for n in range(1, 11) for act, status in (
-            (partial(World.beat, attempt=n), "RUNNING"),
-            (lambda s: (s.complete(), s.error("boom")), "FAILED"))],
-        ["FAILED"] * 10,
     ),
     (
         "sentinels that nobody saw before the next attempt began by number are its predecessor's",

@@ -11,9 +11,8 @@ from lastbeat.model.in_place import InPlace
 from lastbeat.model.log_report import LogReport
 from lastbeat.model.observation import Seen, Sentinel
 from lastbeat.model.policy import Policy
-from lastbeat.model.record import Attempt, Record
 from lastbeat.model.status import FAILURE_IN_LOG, LOSS_NAN, Event, Status
-from lastbeat.watch.decide.in_place import restart_news, still_late
+from lastbeat.watch.decide.in_place import still_late
 from lastbeat.watch.decide.late_sections import LateSection
 from lastbeat.watch.decide.transition import Decision, decide
 
@@ -166,19 +165,3 @@ def test_what_ended_nothing_is_told_once_whoever_starts_it_again(
     starter: InPlace | None, step_s: float, error_type: str, condition: str
 ) -> None:
     assert warnings_of(starter, error_type, step_s) == [condition]
-
-
-NEWS = [
-    pytest.param(0, 7, None, id="the first start is no news"),
-    pytest.param(1, 30, "restarted in place once, now at step 30", id="once"),
-    pytest.param(12, 1500, "restarted in place 12 times, now at step 1,500", id="often"),
-    pytest.param(1, None, None, id="not before its first step"),
-]
-
-
-@pytest.mark.parametrize(("restarts", "step", "told"), NEWS)
-def test_what_is_told(restarts: int, step: int | None, told: str | None) -> None:
-    seen = Seen(metadata=beat(0.0, 2, replace(STARTER, restarts=restarts)))
-    before = Record("r", attempt=Attempt(2), since=at(0.0))
-    assert restart_news(before, 2, seen, step, at(10.0)) == told
-    assert restart_news(replace(before, in_place_told=2), 2, seen, step, at(10.0)) is None

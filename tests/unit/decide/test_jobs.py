@@ -12,7 +12,6 @@ from support.there import there
 MEMORY = JobMemory("local", "run-r0", "run-r0", 0, datetime(2026, 1, 1, tzinfo=timezone.utc))
 ENDS = [
     ("a signal has its name", "signal 9", None, 9, "killed by SIGKILL", "It was killed by SIGKILL, and nothing"),
-    ("a crash of native code", "signal 11", None, 11, "killed by SIGSEGV", "It was killed by SIGSEGV, and nothing"),
     ("the scheduler's word stands beside the signal", "FAILED", 0, 9, "FAILED, killed by SIGKILL", "It was killed"),
     ("it ended by itself", "exit status 3", 3, None, "exit status 3", "It was not killed: it ended by itself"),
     ("a shell's word for a signal", "exit status 137", 137, None, "exit status 137", "It was killed by SIGKILL"),

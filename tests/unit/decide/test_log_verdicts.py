@@ -29,8 +29,6 @@ def slow(run: Watched, ago_s: float = 0) -> Explanation:
                      id="a failure of unclear end is named beside RUNNING"),
         pytest.param(Policy(), [(0, lambda r: r.beat().log(1, HANG))], [["stalled"]],
                      id="a hang that the log tells of is a stall"),
-        pytest.param(Policy(), [(0, lambda r: r.log(5, loss=float("nan")))], [["loss_nan"]],
-                     id="a loss in the log that is no number is lost"),
         pytest.param(Policy(), [(0, lambda r: r.beat().log(1)), (700, lambda r: r.beat().log())],
                      [[], ["progress_stale"]], id="text without a later step is no progress"),
         pytest.param(Policy(), [(0, lambda r: r.beat().log(1)), (700, lambda r: r.beat()),
