@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.cli import LASTBEAT, call, start
-from support.training import WRITTEN, Site, end
+from support.training import Site, end
 from support.waiting import LIMIT_S, until
 
 ASLEEP = """\
@@ -83,20 +83,6 @@ def test_elsewhere_the_training_sees_the_request(
     assert "KeyboardInterrupt (stopped by " in (directory.read("_error") or "")
     found = directory.look()
     assert (found["status"], found["reason"].endswith(": wrong data")) == ("CANCELLED", True)
-
-
-def test_a_request_of_an_earlier_attempt_stops_nobody(directory: Site) -> None:
-    old = {"by": "ann", "at": "2001-01-01T00:00:00Z", "start_time": "2001-01-01T00:00:00Z", "attempt": 1}
-    run = Path(directory.root) / "run-1"
-    run.mkdir(parents=True)
-    (run / "_stop").write_text(json.dumps(old), "utf-8")
-    # Each beat looks for requests.
-    beats = "for step in range(2, 7):\n        run.step(step)\n        written(run)\n    raise ValueError('bad')"
-    script = ASLEEP.format(before=WRITTEN).replace("time.sleep(600)", beats)
-    trained = directory.train(script)
-    assert (trained.exit, "lastbeat ends this training" in trained.said) == (1, False)
-    found = directory.look()
-    assert (found["status"], found["reason"]) == ("FAILED", "ValueError: bad")
 
 
 @LINUX
