@@ -170,11 +170,12 @@ def _page(right: str | None, settings: Settings) -> list[str]:
     if not tokens.operate:
         raise SettingsError([UNGUARDED.format(token="a token" if right == "view" else "a token to operate")])
     app, channel = settings[SLACK_BOT_TOKEN], settings[SLACK_CHANNEL]
-    asks = app is not None and app.signing_secret and channel
-    slack = (app.token, app.signing_secret, channel) if app is not None and asks else ("", "", "")
-    names = ("SlackBotToken", "SlackSigningSecret", "SlackChannel")
-    parts = [f"{name}={value}" for name, value in zip(names, slack, strict=True)]
-    return [f"PageToken={tokens.view}", f"PageOperateToken={tokens.operate}", *parts]
+    page = [f"PageToken={tokens.view}", f"PageOperateToken={tokens.operate}"]
+    if app is None or not app.signing_secret or not channel:
+        # An earlier deployment may have a bot, whose alerts must go on.
+        return page
+    slack = (f"SlackBotToken={app.token}", f"SlackSigningSecret={app.signing_secret}", f"SlackChannel={channel}")
+    return [*page, *slack]
 
 
 def _read(stack: str, parameters: Sequence[str], own: str | None, given: dict[str, str | None]) -> Settings:

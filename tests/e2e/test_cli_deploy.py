@@ -133,6 +133,8 @@ def test_a_page_that_acts_takes_the_token_to_operate_and_the_apps_secret(tmp_pat
         "SlackChannel=C0123456789",
     ]  # fmt: skip
     assert done.stdout.count("8f742231b10e8888abcd99baac85a5aa") == 1, "only SAM gets it"
+    without = call(LASTBEAT, *arguments, cwd=tmp_path, LASTBEAT_DASHBOARD_TOKEN=TOKENS[1][0], **paths, **KEYS)
+    assert (without.returncode, "Slack" in without.stdout.rpartition("sam deploy")[2]) == (0, False), "the bot stays"
 
 
 @pytest.fixture

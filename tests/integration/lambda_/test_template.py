@@ -67,6 +67,22 @@ def test_our_own_silence_is_an_alarm(stack: Stack) -> None:
     assert silence["Dimensions"] == [{"Name": "service", "Value": STACK}]
 
 
+BOT = "xoxb-1234567890"
+SECRET = "8f742231b10e8888abcd99baac85a5aa"
+BOTS = [
+    ("a bot and the app's secret", {"SlackBotToken": BOT, "SlackSigningSecret": SECRET}, f"{BOT} {SECRET}"),
+    ("a bot alone", {"SlackBotToken": BOT}, BOT),
+    ("a secret whose bot was taken away", {"SlackSigningSecret": SECRET}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "told"), [row[1:] for row in BOTS], ids=[row[0] for row in BOTS])
+def test_the_watchdog_gets_no_secret_without_a_bot(stack: Stack, given: dict[str, str], told: str) -> None:
+    chosen = Stack(stack.template, {"Bucket": "runs", "PageOperateToken": "y" * 20, **given}, {})
+    variables = chosen.of_type("AWS::Lambda::Function")["Watchdog"]["Environment"]["Variables"]
+    assert variables["SLACK_BOT_TOKEN"] == told
+
+
 DEPTH = "ApproximateNumberOfMessagesVisible"
 ALARMS = {
     "ErrorsAlarm": ("AWS/Lambda", "Errors", {"Name": "FunctionName", "Value": "<Watchdog>"}),

@@ -4,7 +4,9 @@ import os
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -142,4 +144,25 @@ def test_files_of_this_command_are_followed_as_they_grow(tmp_path: Path) -> None
     assert latest("run/validation/events.out.tfevents.2.host", event(3, "loss", simple(9.0))) == (2, 2.0)
     assert latest("run/events.out.tfevents.3.host", event(3, "loss", simple(1.5))) == (3, 1.5)
     assert run.steps == steps + 2
+    logs.close()
+
+
+def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, logs = Run("run-1", None), TensorBoardLogs(str(tmp_path), Progress())
+    theirs, opened = tmp_path / "theirs.tfevents.1", Path.open
+
+    def refusing(path: Path, *args: Any, **kwargs: Any) -> Any:
+        # Tests may run as root, who may read every file.
+        if path == theirs:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", refusing)
+    theirs.touch()
+    os.utime(theirs, (time.time() - 30,) * 2)
+    (tmp_path / "ours.tfevents.1").write_bytes(event(1, "loss", simple(2.5)))
+    with pytest.raises(PermissionError, match=r"theirs\.tfevents"):
+        logs.look(run)
+    assert run.latest is not None
+    assert run.latest[:2] == (1, 2.5)
     logs.close()

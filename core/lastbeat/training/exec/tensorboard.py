@@ -114,11 +114,19 @@ class TensorBoardLogs(BeatTask):
             safe_log(logging.WARNING, "lastbeat found no scalars of this command below --tensorboard %s", self._folder)
 
     def _read(self) -> None:
-        """Read on in each file, for a while. In a thread, which alone uses the offsets."""
-        until = time.monotonic() + _READ_S
+        """Read on in each file, for a while. In a thread, which alone uses the offsets.
+
+        Raises OSError after the others were read, if a file cannot be: it may be another user's.
+        """
+        until, fault = time.monotonic() + _READ_S, None
         for path in event_files(self._folder, self._began):
-            while time.monotonic() < until and self._read_on(path):
-                pass
+            try:
+                while time.monotonic() < until and self._read_on(path):
+                    pass
+            except OSError as error:  # noqa: PERF203 - few files
+                fault = error
+        if fault is not None:
+            raise fault
 
     def _read_on(self, path: Path) -> bool:
         """Read the next chunk of a file. Returns whether a whole record was in it."""
