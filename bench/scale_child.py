@@ -34,7 +34,7 @@ from lastbeat.views.run_document import run_document
 from lastbeat.watch.watchdog import WatchContext
 from lastbeat_lambda.environment import SHARDS_KEPT
 
-MINUTES, WARM_MINUTES = 20, 21
+MINUTES, WARM_MINUTES = 20, 40
 """Counted, and before them: each heartbeat is read once in twenty minutes."""
 WORKERS: Final = 10
 """Environments that take parts, as the template's ``Workers``."""

@@ -222,7 +222,8 @@ def test_a_server_that_tells_no_time_leaves_our_own(
     fault_proxy.inject(fault)
     assert abs(hurried.clock().timestamp() - time.time()) < 60
     assert hurried.clock() <= hurried.clock()
-    assert fault_proxy.count("HEAD") == 1
+    # On a busy machine the client may give up before the proxy has read a request that it stalls.
+    assert fault_proxy.count("HEAD") in ({0, 1} if isinstance(fault, Stall) else {1}), "it is asked once"
     assert caplog.records == [], "nobody knows yet whether there is a store at all"
     fault_proxy.clear()
     assert hurried.read("run-1/_error", 10) is None
