@@ -25,7 +25,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """What a comparison tells of one run."""
+    """One run of a comparison."""
 
     view: RunView
     config: Mapping[str, str | float | bool] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Comparison:
 
     runs: tuple[ComparedRun, ...]
     keys: tuple[str, ...]
-    """Of the configurations, in which they differ, in the order of the first run that has it."""
+    """Keys of the configurations in which the runs differ, in the order of the first run that has them."""
     same: int
     """Number of keys that are the same in all of them."""
     figures: tuple[str, ...]

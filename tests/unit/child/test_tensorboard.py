@@ -166,3 +166,24 @@ def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path, monkeypatch
     assert run.latest is not None
     assert run.latest[:2] == (1, 2.5)
     logs.close()
+
+
+def test_one_folder_that_cannot_be_listed_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, logs = Run("run-1", None), TensorBoardLogs(str(tmp_path), Progress())
+    theirs, listed = tmp_path / "theirs", os.scandir
+
+    def refusing(path: str) -> Any:
+        # Tests may run as root, who may list every folder.
+        if path == str(theirs):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    for folder in (theirs, tmp_path / "ours"):
+        folder.mkdir()
+        (folder / "a.tfevents.1").write_bytes(event(1, "loss", simple(2.5)))
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(PermissionError, match="theirs"):
+        logs.look(run)
+    assert run.latest is not None
+    assert run.latest[:2] == (1, 2.5)
+    logs.close()

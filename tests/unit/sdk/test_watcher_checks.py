@@ -45,6 +45,23 @@ def test_a_request_of_this_attempt_interrupts_it_once_and_is_named() -> None:
     assert training.run.stopped == "stopped by ann@login1: wrong data"
 
 
+@pytest.mark.parametrize(
+    ("start", "attempt", "meant"),
+    [
+        pytest.param(BEGAN, 3, True, id="the same start, whatever the number"),
+        pytest.param(BEGAN + timedelta(days=1), 2, False, id="another start with the same number"),
+        pytest.param(None, 2, False, id="an attempt without a start"),
+    ],
+)
+def test_a_request_means_the_attempt_of_its_start(start: datetime | None, attempt: int, *, meant: bool) -> None:
+    assert REQUEST.is_of(start, attempt) is meant
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_where_no_start_is_known_a_request_means_the_attempt_of_its_number(attempt: int) -> None:
+    assert replace(REQUEST, start_time=None).is_of(None, attempt) is (attempt == 2)
+
+
 OTHERS = [
     pytest.param(replace(REQUEST, start_time=BEGAN - timedelta(days=1)), id="of an earlier attempt"),
     pytest.param(replace(REQUEST, start_time=None), id="of a document without a start"),

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 RECORD_LIMIT_BYTES: Final = 128 << 10
 """Larger records hold images or graphs; their data are left out."""
 _LENGTHS: Final = range(1, 1 << 40)
-"""Of the data of a record."""
+"""Bytes that a record's data may have; another length is damage."""
 _TAG_CHARS: Final = 100
 _HEAD: Final = struct.Struct("<QI")
 _VARINT_BYTES: Final = 10

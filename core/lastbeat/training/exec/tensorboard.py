@@ -116,10 +116,11 @@ class TensorBoardLogs(BeatTask):
     def _read(self) -> None:
         """Read on in each file, for a while. In a thread, which alone uses the offsets.
 
-        Raises OSError after the others were read, if a file cannot be: it may be another user's.
+        Raises OSError after the others were read, if a file or a folder cannot be: it may be another user's.
         """
-        until, fault = time.monotonic() + _READ_S, None
-        for path in event_files(self._folder, self._began):
+        until = time.monotonic() + _READ_S
+        files, fault = event_files(self._folder, self._began)
+        for path in files:
             try:
                 while time.monotonic() < until and self._read_on(path):
                     pass
@@ -144,21 +145,25 @@ class TensorBoardLogs(BeatTask):
         return used > 0
 
 
-def event_files(folder: Path, began: float) -> list[Path]:
-    """The event files below ``folder`` that were written after ``began``, the one written last at the end.
+def event_files(folder: Path, began: float) -> tuple[list[Path], OSError | None]:
+    """The event files below ``folder`` that were written after ``began``, the one written last at the end, and why a
+    folder that exists cannot be listed.
 
-    Of a huge tree only the upper part is seen, and no link is followed. Raises OSError if a folder cannot be listed for
-    another reason than that it does not exist.
+    Of a huge tree only the upper part is seen, and no link is followed.
     """
     waiting, found, left = deque([os.fspath(folder)]), list[tuple[float, Path]](), _MOST_ENTRIES
+    fault: OSError | None = None
     while waiting and left > 0:
-        with suppress(FileNotFoundError), os.scandir(waiting.popleft()) as entries:
-            for entry in islice(entries, left):
-                left -= 1
-                about = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(about.st_mode):
-                    waiting.append(entry.path)
-                # Clocks of file systems may be off; each scalar has its time from training's own.
-                elif stat.S_ISREG(about.st_mode) and ".tfevents." in entry.name and about.st_mtime >= began - 60.0:
-                    found.append((about.st_mtime, Path(entry.path)))
-    return [path for _, path in sorted(found)[-_MOST_FILES:]]
+        try:
+            with suppress(FileNotFoundError), os.scandir(waiting.popleft()) as entries:
+                for entry in islice(entries, left):
+                    left -= 1
+                    about = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(about.st_mode):
+                        waiting.append(entry.path)
+                    # Clocks of file systems may be off; each scalar has its time from training's own.
+                    elif stat.S_ISREG(about.st_mode) and ".tfevents." in entry.name and about.st_mtime >= began - 60.0:
+                        found.append((about.st_mtime, Path(entry.path)))
+        except OSError as error:  # noqa: PERF203 - a listing costs far more
+            fault = error
+    return [path for _, path in sorted(found)[-_MOST_FILES:]], fault
