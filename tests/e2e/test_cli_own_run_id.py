@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from support.cli import LASTBEAT, call
 
 JOB = {"SLURM_JOB_ID": "77", "SLURM_JOB_NAME": "llama"}
@@ -18,14 +20,21 @@ def test_exec_makes_one_of_the_script_and_says_so(tmp_path: Path) -> None:
     assert (tmp_path / "training-runs" / told[2] / "_complete").exists()
 
 
-def test_a_training_under_exec_is_the_same_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [pytest.param((), id="once"), pytest.param(("--max-restarts", "1"), id="with restarts in place")],
+)
+def test_a_training_under_exec_is_the_same_run_in_the_same_place(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """Though that is a relative folder, and training goes elsewhere before it begins."""
     (tmp_path / "train.py").write_text(
-        "import lastbeat\nwith lastbeat.run() as run:\n    run.step(3)\n", encoding="utf-8"
+        "import os, lastbeat; os.chdir('/')\nwith lastbeat.run() as run:\n    run.step(7)\n", encoding="utf-8"
     )
-    done = call([*LASTBEAT, "exec", "--root", "runs", "--", "python", "train.py"], cwd=tmp_path, MONITORING_ROOT="runs")
+    done = call([*LASTBEAT, "exec", "--root", "runs", *more, "--", "python", "train.py"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith("train-")
+    assert list(tmp_path.rglob("progress.json")) == [run / "progress.json"]
+    assert json.loads((run / "progress.json").read_text())["step"] == 7
 
 
 def test_exec_and_training_make_the_same_run_of_a_name_that_is_no_run_id(tmp_path: Path) -> None:

@@ -1,69 +1,43 @@
 """``lastbeat exec``: every way for a command to end, what it leaves behind, and what the watchdog then says."""
 
-import re
+import os
 import signal
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from support.cgroup import counts_oom_kills
-from support.wrapped import left, python, run_exec, watched
+from lastbeat.watch.observe.run import innermost
+from support.cli import popen
+from support.waiting import until
+from support.wrapped import exec_command, left, python, run_exec, settings, watched
 
 TRACE = "import sys\ndef f():\n    raise ValueError('loss is gone')\nprint('step 7/9 loss 0.5', flush=True)\nf()"
-COUNTS = counts_oom_kills()
-NO_OOM_KILL = "; its cgroup counted no OOM kill" if COUNTS else ""
-KILLER = "unknown" if COUNTS else "oom"
-ENDS = [
-    pytest.param(python(TRACE), 1, r"ValueError: loss is gone \(exit status 1\)", "exception", id="an exception"),
-    pytest.param(("sh", "-c", "kill -SEGV $$"), -signal.SIGSEGV,
-                 r"sh was killed by SIGSEGV \(signal 11\): a segmentation fault in native code", "exception",
-                 id="a segmentation fault"),
-    pytest.param(
-        ("sh", "-c", "sh -c 'kill -9 $$'; exit $?"),
-        137,
-        r"sh ended with exit status 137 \(128 \+ 9: one of its processes was killed by SIGKILL\)" + NO_OOM_KILL,
-        KILLER,
-        id="a SIGKILL of what a script had started",
-    ),
-]  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "status", "first", "cause"), ENDS)
-def test_a_death_is_told(tmp_path: Path, command: tuple[str, ...], status: int, first: str, cause: str | None) -> None:
-    done = run_exec(tmp_path, *command)
-    assert done.returncode == status
-    error = left(tmp_path, "_error")
-    assert error is not None
-    assert re.fullmatch(first, error.splitlines()[0]), error
-    assert left(tmp_path, "_complete") is None
-    said = watched(tmp_path)
-    assert (said["status"], said["attempt"]) == ("FAILED", 1)
-    assert error.splitlines()[0] in said["reason"]
-    assert said["cause"] == cause
-
-
-def test_what_was_printed_last_is_kept_and_what_is_printed_is_shipped(tmp_path: Path) -> None:
-    run_exec(tmp_path, *python(TRACE))
+def test_an_exception_is_told_with_what_was_printed_last(tmp_path: Path) -> None:
+    done = run_exec(tmp_path, *python(TRACE))
+    assert done.returncode == 1
     error, log = (left(tmp_path, name) or "" for name in ("_error", "logs/training_log_latest.txt"))
+    assert error.startswith("ValueError: loss is gone (exit status 1)\n")
     assert "step 7/9 loss 0.5" in error
     assert "Traceback (most recent call last):" in error
     assert "step 7/9 loss 0.5\n" in log
     assert "ValueError: loss is gone\n" in log
-    assert (watched(tmp_path)["step"], watched(tmp_path)["total_steps"]) == (7, 9)
+    assert left(tmp_path, "_complete") is None
+    said = watched(tmp_path)
+    assert (said["status"], said["attempt"], said["cause"]) == ("FAILED", 1, "exception")
+    assert error.splitlines()[0] in said["reason"]
+    assert (said["step"], said["total_steps"]) == (7, 9)
 
 
-def test_exit_0_is_a_success(tmp_path: Path) -> None:
+def test_exit_0_is_a_success_also_of_a_second_attempt(tmp_path: Path) -> None:
+    run_exec(tmp_path, "false")
+    assert watched(tmp_path)["status"] == "FAILED"
     done = run_exec(tmp_path, "sh", "-c", "echo fine")
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
     assert left(tmp_path, "_complete") == ""
-    assert left(tmp_path, "_error") is None
-    assert watched(tmp_path)["status"] == "SUCCEEDED"
-
-
-def test_a_second_start_is_a_second_attempt(tmp_path: Path) -> None:
-    run_exec(tmp_path, "false")
-    assert watched(tmp_path)["status"] == "FAILED"
-    run_exec(tmp_path, "true")
     assert left(tmp_path, "_error") is None
     said = watched(tmp_path)
     assert (said["status"], said["attempt"]) == ("SUCCEEDED", 2)
@@ -103,7 +77,26 @@ def test_a_script_without_its_first_line_is_run_as_shells_run_it(tmp_path: Path)
     assert (done.returncode, done.stdout) == (4, "got an argument\n")
 
 
-def test_a_fault_in_the_environment_leaves_training_unwatched_and_alone(tmp_path: Path) -> None:
-    done = run_exec(tmp_path, "sh", "-c", "echo trained", STALE_MINUTES="ten")
-    assert (done.returncode, done.stdout) == (0, "trained\n")
-    assert "STALE_MINUTES='ten'" in done.stderr
+BELOW = """
+import subprocess
+print("loading", flush=True)
+subprocess.run(["sleep", "600"])
+"""
+
+
+def test_a_hang_is_shown_where_it_is(tmp_path: Path) -> None:
+    waits = " sleep: sleeping in "
+    environment = settings(tmp_path, LASTBEAT_STALL_MINUTES="0.02")
+    command = exec_command(*python(BELOW))
+    null = subprocess.DEVNULL
+    with popen(
+        command, cwd=tmp_path, env=environment, stdin=null, stdout=null, stderr=null, start_new_session=True
+    ) as process:
+        try:
+            told = until(lambda: left(tmp_path, "logs/stacks.txt") or "", lambda told: waits in told)
+            assert told.startswith("No new output for "), told
+            assert any(waits in line for line in innermost(told)), told
+            assert process.poll() is None, "nobody stopped the command"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -64,18 +64,6 @@ def test_a_signal_that_ends_it_is_a_cancelled_run(tmp_path: Path, number: signal
     assert watched(tmp_path)["cause"] == "cancelled"
 
 
-def test_a_command_that_saves_and_leaves_with_0_when_told_to_stop_has_not_succeeded(tmp_path: Path) -> None:
-    wrapper = start_exec(
-        tmp_path, "sh", "-c", "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
-    )
-    _ready(wrapper)
-    os.kill(wrapper.pid, signal.SIGTERM)
-    assert wrapper.communicate(timeout=LIMIT_S)[0] == b"saved\n"
-    assert wrapper.returncode == 0
-    assert "sh ended with exit status 0" in (left(tmp_path, "_error") or "").splitlines()[0]
-    assert left(tmp_path, "_complete") is None
-
-
 def test_what_was_ignored_stays_ignored(tmp_path: Path) -> None:
     wrapper = start_exec(
         tmp_path, "sh", "-c", "echo ready; read line; exit 5",

@@ -11,7 +11,6 @@ from support.cli import environment
 from support.markdown import Document
 
 LIMIT_S = 200.0
-MOST_COMMANDS = 10
 # What a person does between two commands.
 WAITED = {
     "tail supervise.log": 'until [ "$(grep -c run_started supervise.log)" -ge 1 ]; do sleep 0.2; done',
@@ -24,17 +23,6 @@ def way() -> str:
     blocks = Document.read(ROOT / "docs" / "restart.md").blocks
     (block,) = [each for each in blocks if "scancel --name=first-r0" in each.text]
     return block.text
-
-
-def commands(script: str) -> list[str]:
-    """What a person types, a command each: without the text that goes into a file."""
-    body, _, rest = script.partition("<<'SH'\n")
-    lines = (body + rest.partition("\nSH\n")[2]).replace("\\\n", "").splitlines()
-    return [line for line in lines if line.strip()]
-
-
-def test_it_takes_no_more_than_ten_commands() -> None:
-    assert len(commands(way())) <= MOST_COMMANDS
 
 
 def test_it_is_survived(tmp_path: Path, slurm_conf: Path) -> None:

@@ -28,6 +28,7 @@ while not place.parent.is_dir() and deadline:
     deadline -= 1
 for each in pathlib.Path("dumps").iterdir():
     (place.parent / each.name).write_bytes(each.read_bytes())
+print("step 40/50 loss 0.25", flush=True)
 sys.exit("[rank0]: the watchdog got stuck; DistBackendError: NCCL timeout")
 """
 SENTENCE = "all_reduce #2 of group default_pg (0): rank 2 never joined; ranks 0-1, 3 wait since 11:06:42 UTC"
@@ -60,11 +61,19 @@ def test_a_command_in_a_directory(tmp_path: Path) -> None:
 def test_a_command_in_a_bucket(tmp_path: Path, s3_server: S3Server) -> None:
     write(tmp_path / "dumps", STUCK, FOUR, name="rank_{rank}")
     bucket = s3_server.bucket()
-    options = ("--bucket", bucket)
+    options = ("--bucket", bucket, "--phase", "fine-tuning")
     run_exec(tmp_path, *python(TRAINS), options=options, TMPDIR=str(tmp_path), **s3_server.environment())
     listed = s3_server.client().list_objects_v2(Bucket=bucket, Prefix="training-runs/run-1/flight/")
     assert [each["Key"].rpartition("/")[2] for each in listed["Contents"]] == ["rank_0", "rank_1", "rank_2", "rank_3"]
     assert list(tmp_path.glob("lastbeat-flight-*")) == [], "nothing is left on this machine"
+    for name, part in (
+        ("_error", "DistBackendError: NCCL timeout"),
+        ("metadata.json", '"phase": "fine-tuning"'),
+        ("progress.json", '"step": 40'),
+        ("logs/training_log_latest.txt", "step 40/50"),
+    ):
+        kept = s3_server.client().get_object(Bucket=bucket, Key=f"training-runs/run-1/{name}")["Body"].read().decode()
+        assert part in kept, name
     found = explained(tmp_path, MONITORING_BUCKET=bucket, **s3_server.environment())
     assert found["cause"]["evidence"]["text"] == SENTENCE
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from support.cli import environment, popen, without_ansi
 from support.waiting import LIMIT_S
@@ -19,7 +20,7 @@ from support.waiting import LIMIT_S
 class Terminal:
     """What a person would see of ``process``, as text without its colours."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", master: int, before: int) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", master: int, before: list[Any]) -> None:
         self.process = process
         self.raw = b""
         self._master = master
@@ -37,14 +38,19 @@ class Terminal:
         """As a window manager does."""
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
+    def close(self) -> None:
+        """As when a window is closed: nobody holds this side of it any more."""
+        with Path(os.devnull).open("r+b", buffering=0) as nothing:
+            os.dup2(nothing.fileno(), self._master)
+
     def modes(self) -> int:
         """The terminal's local modes: whether it echoes, and whether it hands over lines or keys."""
-        return _modes(self._master)
+        return int(termios.tcgetattr(self._master)[3])
 
     @property
     def as_before(self) -> bool:
-        """Whether the terminal hands over lines or keys, and echoes, as before the process began."""
-        return self.modes() == self._before
+        """Whether the terminal's modes are as before the process began: lines or keys, echo, control characters."""
+        return termios.tcgetattr(self._master)[:4] == self._before
 
     @property
     def shown(self) -> str:
@@ -94,7 +100,7 @@ def terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     # Before the process can have changed them.
-    before = _modes(master)
+    before = termios.tcgetattr(master)[:4]
     process = popen(
         [*command, *arguments],
         cwd=cwd,
@@ -112,7 +118,3 @@ def terminal(
         process.kill()
         process.wait(LIMIT_S)
         os.close(master)
-
-
-def _modes(terminal: int) -> int:
-    return int(termios.tcgetattr(terminal)[3])
