@@ -11,7 +11,7 @@ from support.browser import PHONE, OpenTab, serious_faults
 from support.cli import LASTBEAT, RunFolder, call
 from support.seen_page import expect_fleet, open_run, row
 
-TOKEN = "a-token-of-some-length"
+TOKEN, VIEW = "a-token-of-some-length", "a-token-for-looking-only"
 START = Callable[..., str]
 
 
@@ -76,13 +76,15 @@ def test_what_happened_meanwhile_is_not_acknowledged(root: Path, dashboard: STAR
     expect(said).to_have_class("said bad")
 
 
-def test_nothing_is_offered_for_a_run_that_is_well_nor_without_a_token(
+def test_nothing_is_offered_for_a_run_that_is_well_nor_to_who_may_only_look(
     root: Path, dashboard: START, tab: OpenTab
 ) -> None:
     page = tab(f"{dashboard(root, LASTBEAT_DASHBOARD_TOKEN=TOKEN)}?token={TOKEN}", size=PHONE).page
     open_run(page, "mistral")
     expect(page.get_by_text("Silence this run")).to_be_visible()
     expect(panel(page)).to_be_hidden()
-    page = tab(dashboard(root)).page
-    open_run(page, "llama")
-    expect(panel(page)).to_be_hidden()
+    for settings, query in (({}, ""), ({"LASTBEAT_DASHBOARD_TOKEN": f"operate:{TOKEN} view:{VIEW}"}, f"?token={VIEW}")):
+        page = tab(f"{dashboard(root, **settings)}{query}").page
+        open_run(page, "llama")
+        for name in ("acknowledging", "acting", "silencing"):
+            expect(page.locator(f"details.{name}")).to_be_hidden()

@@ -1,4 +1,4 @@
-"""Stopping a run on its page: the page says first what happens, and who only views is offered nothing."""
+"""Stopping a run on its page: the page says first what happens."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from support.browser import OpenTab, serious_faults
 from support.cli import RunFolder
 from support.seen_page import open_run
 
-TOKEN, VIEW = "a-token-of-some-length", "a-token-for-looking-only"
+TOKEN = "a-token-of-some-length"
 START = Callable[..., str]
 
 
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 def test_a_run_is_stopped_with_the_keyboard_once_it_is_clear_what_happens(
     root: Path, dashboard: START, tab: OpenTab
 ) -> None:
-    page = tab(f"{dashboard(root, LASTBEAT_DASHBOARD_TOKEN=f'operate:{TOKEN} view:{VIEW}')}?token={TOKEN}").page
+    page = tab(f"{dashboard(root, LASTBEAT_DASHBOARD_TOKEN=TOKEN)}?token={TOKEN}").page
     open_run(page, "mistral")
     panel, keys = page.locator("details.acting"), page.keyboard
     panel.locator("summary").focus()
@@ -40,10 +40,3 @@ def test_a_run_is_stopped_with_the_keyboard_once_it_is_clear_what_happens(
     expect(panel.get_by_role("status")).to_contain_text("Asked for the end of run mistral (attempt 1).")
     request = json.loads((root / "mistral" / "_stop").read_text())
     assert (request["by"], request["why"]) == ("Ada, on the page from 127.0.0.1", "wrong data")
-
-
-def test_who_only_views_is_offered_nothing(root: Path, dashboard: START, tab: OpenTab) -> None:
-    page = tab(f"{dashboard(root, LASTBEAT_DASHBOARD_TOKEN=f'operate:{TOKEN} view:{VIEW}')}?token={VIEW}").page
-    open_run(page, "mistral")
-    for name in ("acting", "silencing"):
-        expect(page.locator(f"details.{name}")).to_be_hidden()

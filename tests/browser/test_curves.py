@@ -78,8 +78,13 @@ def test_zoom_brings_finer_points_and_what_was_chosen_stands_in_the_address(addr
     expect(curve).to_have_attribute("aria-valuemax", re.compile(r"^9\d$"))
     page.keyboard.press("ArrowRight")
     expect(curve).to_have_attribute("aria-valuetext", re.compile("step 80, "))
+    # All curves show the same place.
+    rate = page.get_by_role("slider", name="Learning rate curve")
+    expect(rate).to_have_attribute("aria-valuetext", re.compile("step 80, "))
     expect(page).to_have_url(re.compile(r"all=1&log=y&smooth=0.9&zoom=[\d.]+\.\.[\d.]+"))
     again = tab(page.url).page
+    page.keyboard.press("0")
+    expect(section(page, "Curves")).to_contain_text("Shows the whole run")
     expect(again.get_by_role("slider", name="Loss curve")).to_have_attribute(
         "aria-valuemax", re.compile(r"^(?:9\d|1\d\d)$")
     )

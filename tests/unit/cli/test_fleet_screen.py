@@ -238,19 +238,6 @@ def test_what_is_pasted_is_looked_for(keys: list[str], foot: str) -> None:
     assert foot in seen.lines()[-1]
 
 
-NO_ROWS = [
-    pytest.param(replace(FLEET, rows=()), "lastbeat exec", id="of an empty fleet how a run comes to be there"),
-    pytest.param(FLEET, "No run matches", id="where the command line asks for none of those that there are"),
-]
-
-
-@pytest.mark.parametrize(("view", "text"), NO_ROWS)
-def test_where_there_is_no_row_that_is_said(view: FleetView, text: str) -> None:
-    screen = FleetScreen(FleetAsked(("none",)), signs.UTF8)
-    told = [rendered(each, colours=False) for each in screen.picture(view, NOW, 100, 24)]
-    assert text in "\n".join(told)
-
-
 def test_where_the_fleet_cannot_be_seen_nobody_is_said_to_look_for_runs() -> None:
     text = Seen(replace(FLEET, at=None, rows=(), fault=StoreOutage("access denied"))).text
     assert "looking for runs" not in text

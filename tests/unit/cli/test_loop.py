@@ -35,25 +35,11 @@ def by_log(beat_s: float, seen_s: float = 60) -> Outcome:
     return replace(FAILED, record=Record("run-1", metadata=beat, finding=Finding("7:aa", seen_at, alone=True)))
 
 
-@pytest.mark.parametrize(
-    ("now", "due"),
-    [
-        pytest.param(100.0, 160.0, id="a pass on the beat is followed by the next beat"),
-        pytest.param(107.5, 160.0, id="the time that a pass takes does not shift the next"),
-        pytest.param(159.9, 160.0, id="however long it takes"),
-        pytest.param(170.0, 220.0, id="a beat that was missed is left out"),
-        pytest.param(1000.0, 1060.0, id="and so are many"),
-        pytest.param(90.0, 100.0, id="a pass between two beats leaves the next where it is"),
-    ],
-)
-def test_when_the_next_pass_is_due(now: float, due: float) -> None:
-    assert next_due(100.0, now, 60.0) == due
-
-
-@given(st.floats(0, 1e6), st.floats(0, 1e5), st.floats(0.1, 1e4))
+@given(st.floats(0, 1e6), st.floats(-1e5, 1e5), st.floats(0.1, 1e4))
 def test_the_next_pass_is_on_the_beat_and_within_one_interval(due: float, late: float, interval: float) -> None:
     after = next_due(due, due + late, interval)
-    assert due + late - 1e-6 <= after <= due + late + interval + 1e-6
+    # One that comes early leaves the next where it is.
+    assert max(due, due + late - 1e-6) <= after <= max(due, due + late + interval + 1e-6)
     assert abs((after - due) / interval - round((after - due) / interval)) < 1e-6
 
 

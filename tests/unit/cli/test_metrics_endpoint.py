@@ -46,11 +46,7 @@ ANSWERS: list[tuple[str, str, str, int]] = [
     ("the metrics", "/metrics", "GET", 200),
     ("their headers", "/metrics", "HEAD", 200),
     ("a slash too many", "/metrics/", "GET", 404),
-    ("there is no page", "/", "GET", 404),
-    ("nor are there data of runs", "/data/fleet", "GET", 404),
-    ("nothing", "", "GET", 404),
     ("nothing is taken", "/metrics", "POST", 405),
-    ("nothing is put", "/metrics", "PUT", 405),
 ]
 
 
@@ -72,13 +68,9 @@ def test_what_there_is(path: str, method: str, status: int) -> None:
 DOORS = [
     pytest.param("0.0.0.0", TOKEN, {"host": "node-7:9108"}, 401, id="from elsewhere, without the token"),
     pytest.param("0.0.0.0", TOKEN, {"host": "node-7", "authorization": f"Bearer {TOKEN}"}, 200, id="with it"),
-    pytest.param(
-        "0.0.0.0", TOKEN, {"host": "node-7", "authorization": f"Basic {TOKEN}"}, 401, id="another kind of header"
-    ),
     pytest.param("127.0.0.1", None, {}, 200, id="on this machine"),
     pytest.param("127.0.0.1", TOKEN, {}, 401, id="on this machine, where a token is set"),
     pytest.param("127.0.0.1", None, {"host": "evil.example"}, 403, id="a name that was made to point here"),
-    pytest.param("127.0.0.1", None, {"sec_fetch_site": "cross-site"}, 403, id="a page of another site"),
 ]
 
 
@@ -88,12 +80,6 @@ def test_who_may_scrape(listens: str, token: str | None, headers: dict[str, str]
     assert got == status
     assert TOKEN not in content.decode()
     assert (b"lastbeat_up" in content) is (status == 200)
-
-
-def test_a_token_in_the_address_opens_nothing() -> None:
-    status, headers, _ = ask(endpoint(host="0.0.0.0", token=TOKEN), query=f"token={TOKEN}", host="node-7")
-    assert status == 401
-    assert "Set-Cookie" not in headers
 
 
 def test_a_defect_of_ours_tells_no_details_and_the_next_scrape_works() -> None:

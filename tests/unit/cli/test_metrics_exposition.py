@@ -105,17 +105,6 @@ def test_the_fleet_may_lie_anywhere(root: str) -> None:
     assert len(read(text.decode(), root)) == len(samples)
 
 
-def test_another_fleet_s_samples_are_not_read_as_ours() -> None:
-    text, _ = render(of_view(FleetView(FLEET, START), {}), FLEET)
-    assert read(text.decode(), "s3://other/runs") == []
-
-
-@pytest.mark.parametrize("text", ["lastbeat_up{", 'lastbeat_up{fleet="x"} one', "\x00"])
-def test_a_damaged_text_is_told(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - the library's own words
-        read(f'{text}\nlastbeat_up{{fleet="{FLEET}"}} 1\n', FLEET)
-
-
 FORMS = [
     pytest.param("", "text/plain; version=0.0.4; charset=utf-8", id="who does not say"),
     pytest.param("text/html, */*", "text/plain; version=0.0.4; charset=utf-8", id="a browser"),
@@ -172,14 +161,6 @@ def test_the_oldest_form_is_what_node_exporter_reads() -> None:
     samples = [line for line in text.decode().splitlines() if not line.startswith("#")]
     assert samples
     assert all(len(line.rpartition("}")[2].split()) == 1 for line in samples), "with a timestamp it refuses the file"
-
-
-def test_same_names_in_two_files_of_one_machine_differ_by_their_fleet() -> None:
-    """node-exporter reads all files into one: the same series twice would cost it all of them."""
-    one, _ = render(everything(), FLEET)
-    other, _ = render(everything(), "s3://other/runs")
-    both = [line for text in (one, other) for line in text.decode().splitlines() if not line.startswith("#")]
-    assert len({line.rpartition(" ")[0] for line in both}) == len(both)
 
 
 def test_nothing_is_told_twice_where_two_conditions_look_the_same() -> None:

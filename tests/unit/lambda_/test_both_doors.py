@@ -60,9 +60,7 @@ ACK = {"acknowledge": "fails", "transition": 3, "note": "bad node", "by": "Ada"}
 CHANGES: list[Any] = [
     ("a silence", {"runs": "fails", "for_s": 3600}, 200, '"matches":1', {"silenced": ["fails"]}),
     ("an acknowledgement", ACK, 200, "Ada, on the page from 192.0.2.7", {"acknowledged": True}),
-    ("what an end would do", {"stop": "lives"}, 200, "each 30s", {}),
     ("an end that is confirmed", {"stop": "lives", "seen": "attempt 1"}, 200, "Asked for the end", {"stopped": True}),
-    ("an end of another attempt", {"stop": "lives", "seen": "attempt 7"}, 409, "has changed", {}),
     ("a restart of what is not supervised", {"restart": "fails"}, 409, "not supervised", {}),
     ("what is no change", {"delete": "fails"}, 400, "ilence has runs", {}),
 ]  # fmt: skip
@@ -94,7 +92,6 @@ COMMANDS: list[Any] = [
     ("a silence", "silence fails 2h", "silenced for 2h", {"silenced": ["fails"]}),
     ("a silence without an end", "silence fails never", "no time from 1m", {}),
     ("a glob that matches none", "silence a/b", "can match no run", {}),
-    ("nothing", "", "Use /lastbeat fleet", {}),
     ("what there is not", "delete fails", "Use /lastbeat fleet", {}),
 ]  # fmt: skip
 

@@ -133,14 +133,14 @@ def test_a_document_that_is_too_long_is_a_fault_and_nothing_else() -> None:
 _json = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
+    max_leaves=5,
 )
 _fields = st.sampled_from(
     ["recent", "phases", "resources", "metrics", "eta_s", "step", "total_steps", "steps_per_second", "epoch", "host"]
 )
 
 
-@given(st.dictionaries(_fields, _json | st.lists(st.lists(_json, max_size=5), max_size=5)))
+@given(st.dictionaries(_fields, _json | st.lists(st.lists(_json, max_size=5), max_size=3)))
 def test_no_document_is_too_odd_to_be_read(document: dict[str, Any]) -> None:
     found = told(document)
     assert len(found.points) <= POINTS_LIMIT

@@ -15,7 +15,6 @@ from lastbeat.model.status import Status
 from lastbeat.model.timesheet import AttemptTimes, Timesheet
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.views.fleet_losses import MOST_FINGERPRINTS, MOST_GROUPS, LossReader, losses_document
-from lastbeat.views.goodput import fleet_goodput
 from lastbeat.watch.record.codec import encode
 from support.fleet_views import Looked
 from support.memory import START, MemoryStore
@@ -215,7 +214,3 @@ def test_the_numbers_of_the_first_day_do_not_count_time_before_the_watchdog() ->
     looked.passes()
     found = LossReader(looked.store, "memory").read(DAY)
     assert {each.run_id: each.loss.dead_s for each in found.failures} == {"old": 0.0, "new": 1200.0}
-    times = {each.run_id: each.goodput for each in fleet_goodput(looked.store, ["old", "new"], looked.now).runs}
-    assert {run_id: each.mean_detect_s for run_id, each in times.items() if each is not None} == {
-        "old": None, "new": 1200.0,
-    }  # fmt: skip

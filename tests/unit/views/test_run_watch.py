@@ -110,14 +110,6 @@ def test_very_many_checkpoints_cost_no_more_than_a_request_for_each_part_that_is
     assert sum(operation == "list" for operation, _ in world.store.calls) <= 8
 
 
-def test_looking_writes_nothing() -> None:
-    world = World()
-    failed(world)
-    before = dict(world.store.held)
-    view_of(world)
-    assert world.store.held == before
-
-
 def test_a_run_that_nobody_recorded_is_judged_by_one_look_and_said_to_be() -> None:
     world = World()
     world.both(5)
