@@ -1,4 +1,4 @@
-"""docs/frameworks.md and docs/sweeps.md against the SDK: their blocks are Python, with names that lastbeat has."""
+"""docs/frameworks.md, sections.md and sweeps.md against the SDK: their blocks are Python, of names that it has."""
 
 import ast
 
@@ -12,7 +12,7 @@ from support.markdown import Block, Document
 
 BLOCKS = [
     each
-    for page in ("frameworks.md", "sweeps.md")
+    for page in ("frameworks.md", "sections.md", "sweeps.md")
     for each in Document.read(ROOT / "docs" / page).blocks
     if each.language == "python"
 ]
@@ -35,4 +35,4 @@ def test_a_block_is_python_and_calls_what_there_is(block: Block) -> None:
 
 
 def test_each_framework_has_its_lines() -> None:
-    assert len(BLOCKS) == 9
+    assert len(BLOCKS) == 11

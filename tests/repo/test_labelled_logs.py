@@ -1,26 +1,33 @@
-"""The rates that the built-in catalogue reaches on the labelled logs of ``tests/corpus``: they may only rise."""
+"""What the built-in catalogue makes of the labelled logs: its rates, which may only rise, and how sure it is.
+
+The logs of ``tests/corpus_further`` were gathered without sight of the rules; docs/accuracy.md has the rates from
+before any rule was changed for them.
+"""
 
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
+from lastbeat.explain.causes.confidence import MEASURED
 from lastbeat.explain.causes.explaining import explain_text
-from lastbeat.explain.scanning.matching import matcher_of
-from lastbeat.explain.scanning.splitting import Splitter
-from lastbeat.explain.signals.error_types import TYPES
+from lastbeat.explain.signals.error_types import TIMEOUT
 from lastbeat.explain.signals.loading import load
-from lastbeat.lab.scoring import Case, Diagnosis, Score, any_match, diagnosis_of, read_index, score
+from lastbeat.jobs.restarts.loading import load as policy
+from lastbeat.lab.calibration import brier, calibration_error
+from lastbeat.lab.scoring import Case, Score
 from lastbeat.model.cause import Explanation
+from lastbeat.model.restart import DEFAULT_LEAST_CONFIDENCE, Mode
+from support.confidence_levels import CORPORA, Measurement, measured
+from support.confidence_levels import scored as scored_folder
 
 GAP = re.compile(r"(?:^|[\s=(])\?(?:\W|$)|\{[a-z_]{2,40}\}| ms\b")
 """A place that was not filled, or a time that nobody reads at night."""
-CORPUS = Path(__file__).resolve().parents[1] / "corpus"
+CORPUS, FURTHER = CORPORA
 
 
 def cases() -> list[Case]:
-    return read_index((CORPUS / "index.jsonl").read_text("utf-8"), "index.jsonl", TYPES)
+    return [row.case for row in scored_folder(CORPUS).ours.rows]
 
 
 @cache
@@ -28,31 +35,33 @@ def explained(case: Case) -> Explanation:
     return explain_text((CORPUS / case.file).read_bytes(), load("default"), case.file)
 
 
-def naive(case: Case) -> Diagnosis:
-    splitter = Splitter()
-    batches = [splitter.feed((CORPUS / case.file).read_bytes()), splitter.finish()]
-    lines = (batch.line(index) for batch in batches for index in range(len(batch)))
-    return any_match(lines, matcher_of(load("default")))
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def scored() -> Score:
-    return score(cases(), lambda case: diagnosis_of(explained(case)))
+    return scored_folder(CORPUS).ours
 
 
-def test_almost_all_failures_get_the_right_type(scored: Score) -> None:
-    failures = scored.failures
-    assert sum(row.right for row in failures) >= 0.95 * len(failures), scored.confusions
+@pytest.fixture
+def further() -> Score:
+    return scored_folder(FURTHER).ours
 
 
-def test_the_evidence_is_where_the_label_says(scored: Score) -> None:
-    failures = scored.failures
-    assert sum(row.near for row in failures) >= 0.9 * len(failures)
+def test_almost_all_failures_get_the_right_type(scored: Score, further: Score) -> None:
+    for rates, least in ((scored, 0.95), (further, 0.93)):
+        failures = rates.failures
+        assert sum(row.right for row in failures) >= least * len(failures), rates.confusions
+    assert len(further.failures) >= 150
+    assert sum(row.accepted for row in further.failures) >= 0.97 * len(further.failures), further.confusions
 
 
-def test_no_healthy_log_is_misread(scored: Score) -> None:
-    assert scored.misread == []
-    assert len(scored.healthy) >= 20
+def test_the_evidence_is_where_the_label_says(scored: Score, further: Score) -> None:
+    for rates, least in ((scored, 0.9), (further, 0.95)):
+        assert sum(row.near for row in rates.failures) >= least * len(rates.failures)
+
+
+def test_no_healthy_log_is_misread(scored: Score, further: Score) -> None:
+    for rates, fewest in ((scored, 20), (further, 30)):
+        assert rates.misread == []
+        assert len(rates.healthy) >= fewest
 
 
 def test_no_healthy_log_ends_in_a_failure() -> None:
@@ -66,7 +75,7 @@ def test_cascades_are_read_as_well_as_others(scored: Score) -> None:
 
 
 def test_order_and_weight_make_the_difference_to_any_match_of_the_same_patterns(scored: Score) -> None:
-    other = score(cases(), naive)
+    other = scored_folder(CORPUS).naive
     assert sum(row.right for row in other.failures) < sum(row.right for row in scored.failures)
     assert len(other.misread) > len(scored.misread)
 
@@ -83,3 +92,43 @@ def test_almost_every_failure_has_ended() -> None:
     open_ended = {case.id for case in cases() if not case.healthy and not explained(case).ended}
     labels = {case.label for case in cases() if case.id in open_ended}
     assert labels <= {"numerical_instability", "hang"}, open_ended
+
+
+MEASURE_ANEW = "measure anew: PYTHONPATH=core:cli:tests .venv/bin/python -m support.confidence_levels"
+NEAR = 0.08
+"""A rule that moves a few logs moves the levels a little; that is no reason to change them with each rule."""
+
+
+@pytest.fixture(scope="module")
+def found() -> Measurement:
+    """One scoring for all."""
+    return measured()
+
+
+def test_the_numbers_in_the_code_are_about_what_is_measured(found: Measurement) -> None:
+    assert found.levels.keys() == MEASURED.keys(), MEASURE_ANEW
+    assert {grounds: MEASURED[grounds] for grounds in MEASURED} == pytest.approx(found.levels, abs=NEAR), MEASURE_ANEW
+
+
+def test_confidence_means_something_in_logs_of_repositories_that_nobody_had_seen(found: Measurement) -> None:
+    for rows in (found.unseen, found.crosswise):
+        assert len(rows) > 200
+        assert calibration_error(rows) < 0.08
+        assert brier(rows) < 0.07
+
+
+def test_the_sure_are_right_more_often_than_the_others(found: Measurement) -> None:
+    sure = [row.accepted for row in found.unseen if (row.diagnosis.confidence or 0) >= 0.85]
+    others = [row.accepted for row in found.unseen if (row.diagnosis.confidence or 0) < 0.85]
+    assert sum(sure) / len(sure) > 0.95 > sum(others) / len(others)
+
+
+RESTARTED = sorted(policy("megatron_transient").rules[Mode.CRASH].error_types - {TIMEOUT})
+
+
+def test_a_type_that_the_recommended_policy_names_clears_its_limit(scored: Score, further: Score) -> None:
+    right = [row.diagnosis for row in (*scored.failures, *further.failures) if row.right]
+    for error_type in RESTARTED:
+        seen = [each.confidence or 0.0 for each in right if each.error_type == error_type]
+        assert len(seen) >= 2, error_type
+        assert min(seen) >= DEFAULT_LEAST_CONFIDENCE, (error_type, sorted(seen))

@@ -35,13 +35,15 @@ def prefixed(prefix: str) -> Callable[[str], str]:
     return mutate
 
 
+def unix_as_windows(text: str) -> str:
+    return prefixed("2026-01-05T03:00:00.123456789Z ")(text).replace("\n", "\r\n")
+
+
 MUTATIONS = [
-    pytest.param(prefixed("2026-01-05T03:00:00.123456789Z "), id="kubectl logs --timestamps"),
-    pytest.param(prefixed("3: "), id="srun --label"),
+    pytest.param(unix_as_windows, id="kubectl logs --timestamps, with line ends of Windows"),
+    pytest.param(lambda text: prefixed("3: ")(text) + "\n\n", id="srun --label, with empty lines at the end"),
     pytest.param(prefixed("Jan 05 03:00:00 gpu-7 train[2210]: "), id="journalctl"),
     pytest.param(prefixed("\x1b[36m(TrainWorker pid=2210, ip=10.0.0.7)\x1b[0m "), id="Ray"),
-    pytest.param(lambda text: text.replace("\n", "\r\n"), id="line ends of Windows"),
-    pytest.param(lambda text: text + "\n\n", id="empty lines at the end"),
 ]
 
 

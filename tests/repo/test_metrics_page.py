@@ -31,22 +31,6 @@ def rules() -> str:
 
 RULES = [(rule["alert"], rule) for group in yaml.safe_load(rules())["groups"] for rule in group["rules"]]
 
-WRONG = [
-    pytest.param("lastbeat_up", [], id="a metric"),
-    pytest.param("lastbeat_uq", ["no metric lastbeat_uq"], id="a misspelt one"),
-    pytest.param('lastbeat_runs{state="x"}', ["lastbeat_runs has no label state"], id="a label that it has not"),
-    pytest.param(
-        'sum by (status) (rate(lastbeat_runs{fleet=~"$fleet", job="x"}[$__rate_interval]))', [], id="variables"
-    ),
-    pytest.param("label_replace(lastbeat_upp, 'a', '$1', 'b', '(.*)')", ["no metric lastbeat_upp"], id="inside a call"),
-    pytest.param("1 + 1", ["it asks for nothing"], id="no metric at all"),
-]
-
-
-@pytest.mark.parametrize(("expression", "told"), WRONG)
-def test_what_is_wrong_with_an_expression_is_found(expression: str, told: list[str]) -> None:
-    assert faults(expression) == told
-
 
 def test_the_page_lists_every_metric_as_it_is() -> None:
     rows = re.findall(r"^\| `(lastbeat_\w+)` \| (.*?) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)

@@ -85,23 +85,5 @@ def test_no_behaviour_hangs_on_the_name_of_an_error_type() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param("x = cause == 'unknown'", id="compared"),
-        pytest.param("x = cause in {None, 'oom'}", id="looked for in a set"),
-        pytest.param("match cause:\n    case 'oom': pass", id="matched"),
-        pytest.param("VAGUE = 'unknown'\nx = cause == VAGUE", id="compared by a name for it"),
-        pytest.param("from lastbeat.explain.signals.error_types import UNKNOWN\nx = cause != UNKNOWN", id="imported"),
-        pytest.param(
-            "from lastbeat.explain.signals import error_types\nx = cause != error_types.HANG", id="of the table"
-        ),
-    ],
-)
-def test_the_test_would_see_it(code: str) -> None:
-    tree = ast.parse(code)
-    assert list(_compared(tree))
-
-
 def test_the_rooms_that_are_looked_at_exist() -> None:
     assert all(Path(ROOT / folder).is_dir() for folder in (*ROOMS, *DECIDING))

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lastbeat.model.action import Action
-from lastbeat.watch.effects.actions import ExecutorError
 
 LIMIT_S = 60.0
 
@@ -48,8 +47,3 @@ class ClusterExecutor:
         self.cluster.jobs.setdefault(action.name, job)
         self.cluster.after("perform", action.name)
         return job
-
-
-def no_answer(_operation: str, name: str) -> None:
-    """What a cluster that does not answer raises."""
-    raise ExecutorError(f"no answer about {name} within {LIMIT_S:g} s")

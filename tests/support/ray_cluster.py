@@ -129,20 +129,6 @@ class RayCluster:
         self.head.kill()
         self.begin()
 
-    @contextmanager
-    def dashboard_suspended(self) -> Iterator[None]:
-        """The dashboard answers nobody meanwhile; what runs, runs on."""
-        assert self.head is not None
-        pids = [pid for pid in self.head.pids() if b"dashboard/dashboard.py" in _command(pid)]
-        assert pids
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
-
     def begin(self) -> None:
         """Start the head."""
         self.head = _begun(

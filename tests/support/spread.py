@@ -14,11 +14,11 @@ WITH_SERVERS: Final = ("tests/contract", "tests/e2e", "tests/integration")
 """Folders of the tests that ``make test`` may leave to ``make test-all``."""
 _SERVERS: Final = (
     ("Ray, asked by scripts", re.compile(r"integration/launch/")),
-    ("Ray", re.compile(r"/test_ray_(drill|jobs|supervised)|\[ray ")),
+    ("Ray", re.compile(r"/test_ray_(jobs|supervised)|\[ray ")),
     ("Chromium", re.compile(r"^tests/browser/")),
     ("Slurm with accounting", re.compile(r"/test_slurm_(drill|states)|accounted_slurm")),
     ("Stores", re.compile(r"stores/test_(s3_places|cloud_faults)|/test_cli_clouds|stores/.*\[(seaweed|google|azure)")),
-    ("Slurm", re.compile(r"/test_slurm_(jobs|restarts|prolog)|/test_first_survived|\[slurm ")),
+    ("Slurm", re.compile(r"/test_slurm_(jobs|prolog)|/test_first_survived|\[slurm ")),
 )
 """Name of each server, and the tests that go to the worker where it runs."""
 _FIRST: Final = (

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, call, environment
+from support.cli import LASTBEAT, environment
 from support.ray_cluster import WHY_NOT, RayCluster
 from support.waiting import LIMIT_S, until
 
@@ -104,20 +103,6 @@ def test_a_job_that_is_stopped_is_submitted_again_and_runs_to_its_end(run: Super
     assert run.log(0).startswith("step 1/3000")
 
 
-def test_a_dashboard_that_is_away_for_a_while_changes_nothing(run: Supervised) -> None:
-    process = run.begin(script="sleep 12; echo training is done")
-    run.running(0)
-    assert process.stdout is not None
-    output = process.stdout.fileno()
-    with run.cluster.dashboard_suspended():
-        said = until(lambda: os.read(output, 65536).decode(), lambda text: "UNKNOWN" in text, 120)
-    rest, _ = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 0, said + rest
-    found = run.record
-    assert (found["status"], found["restarts"], found["job"]["number"]) == ("SUCCEEDED", [], 0)
-    assert [each["event"] for each in found["outbox"]] == ["SUCCEEDED"]
-
-
 def test_a_job_that_somebody_else_submitted_is_adopted_and_submitted_again(run: Supervised) -> None:
     theirs = f"theirs-{os.urandom(3).hex()}"
     # Ray gives the entrypoint to a shell of its own.
@@ -145,28 +130,3 @@ def test_a_job_that_somebody_else_submitted_is_adopted_and_submitted_again(run: 
     assert run.record["supervision"]["spec"]["command"] == ["sh", "-c", entrypoint]
     assert (run.record["status"], run.record["attempt"]["number"]) == ("SUCCEEDED", 2)
     assert "hello" in run.log(0)
-
-
-def test_a_run_is_stopped_from_a_shell_that_does_not_know_where_the_cluster_is(run: Supervised) -> None:
-    where = ("--run-id", run.run_id, "--launcher", "ray", "--policy", "default")
-    process = run.supervise(*where, "--", "sh", "-c", STEPS, RAY_ADDRESS=run.cluster.address)
-    job = run.running(0)
-    roots = {"MONITORING_ROOT": str(run.folder / "runs"), "LASTBEAT_STATE_DIR": str(run.folder / "state")}
-    done = call(LASTBEAT, "stop", run.run_id, "--why", "wrong data", cwd=run.folder, **roots)
-    assert f"job {job}@session_" in done.stdout, done.stderr
-    assert "is being ended" in done.stdout
-    process.communicate(timeout=LIMIT_S)
-    assert (run.record["status"], run.record["restarts"]) == ("CANCELLED", [])
-    assert [row["status"] for row in run.submitted()] == ["STOPPED"]
-
-
-def test_an_agent_looks_after_what_was_only_submitted(run: Supervised) -> None:
-    begun = run.begin("--submit-only", script=f"{AGAIN}; {STEPS}")
-    said, _ = begun.communicate(timeout=LIMIT_S)
-    assert begun.returncode == 0, said
-    agent = run.supervise("--agent", "--launcher", "ray", "--ray-address", run.cluster.address)
-    run.stop(run.running(0))
-    until(lambda: run.record.get("status"), lambda status: status == "SUCCEEDED")
-    agent.send_signal(signal.SIGINT)
-    agent.communicate(timeout=LIMIT_S)
-    assert (run.job["number"], run.record["attempt"]["number"]) == (1, 2)
