@@ -1,6 +1,5 @@
 """Training, and scripts beside it, raise alerts; watchers tell people once."""
 
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from support import monitor
 from support.channel import ListChannel
 from support.row_by_row import labelled
 from support.training import STALE_MINUTES, Site
-from support.waiting import until
 
 
 def told(site: Site, watchers: int = 2) -> list[tuple[str, str, str]]:
@@ -41,22 +39,6 @@ def test_an_alert_that_training_raises_is_told_once(directory: Site) -> None:
         ("ALERT", "warning", "Loss is high: 3.5 at step 1"),
         ("SUCCEEDED", "info", "Training completed (_complete found)"),
     ]
-
-
-def test_every_rank_may_raise_one(directory: Site) -> None:
-    script = """\
-    import lastbeat, os, time
-    with lastbeat.run("run-1", world_size=2) as run:
-        run.step(1)
-        run.alert(f"from rank {os.environ['RANK']}")
-        time.sleep(600)
-    """
-    with ExitStack() as open_:
-        for rank in range(2):
-            open_.enter_context(directory.running(script, log=f"{rank}.log", RANK=str(rank), WORLD_SIZE="2"))
-        until(lambda: (directory.read("_alerts.json") or "").count("from rank") == 2)
-    (alert,) = [reason for event, _, reason in told(directory) if event == "ALERT"]
-    assert {"from rank 0", "from rank 1 (rank 1)"} == set(alert.split(" · "))
 
 
 SCRIPTS = [

@@ -116,18 +116,6 @@ def test_a_child_that_begins_a_run_of_its_own(directory: Site) -> None:
     assert (found["status"], found["step"]) == ("FAILED", 7)
 
 
-def test_a_process_started_during_a_beat_is_not_ours(directory: Site) -> None:
-    script = """\
-    import subprocess, sys, lastbeat
-    with lastbeat.run("run-1") as run:
-        for n in range(20):
-            run.step(n)
-            subprocess.run([sys.executable, "-S", "-c", "import sys; sys.exit(3)"], check=False)
-    """
-    assert directory.train(script, LASTBEAT_BEAT_SECONDS="0.001").exit == 0
-    assert directory.look()["status"] == "SUCCEEDED"
-
-
 def test_a_fork_in_the_middle_of_a_log_line_leaves_the_child_its_streams(directory: Site) -> None:
     script = """\
     import io, logging, os, signal, sys, threading, time

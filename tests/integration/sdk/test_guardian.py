@@ -230,12 +230,6 @@ def test_runs_of_one_process_have_one(directory: Site) -> None:
     assert [directory.look(run)["status"] for run in ("one", "three")] == ["SUCCEEDED", "SUCCEEDED"]
 
 
-def test_it_leaves_with_the_last_run(directory: Site) -> None:
-    with asleep(directory, BLOCK + "print('asleep', flush=True)\ntime.sleep(600)\n"):
-        _gone(directory)
-    assert directory.look()["status"] == "SUCCEEDED"
-
-
 def test_starts_and_ends_leave_no_process(directory: Site) -> None:
     script = START + (
         "for n in range(4):\n"
@@ -286,11 +280,6 @@ def test_ranks_that_are_told_to_stop_leave_it_to_rank_0(directory: Site, ranks: 
     assert directory.read("ranks/1.error") is None
 
 
-def test_it_is_switched_off(directory: Site) -> None:
-    with asleep(directory, LASTBEAT_GUARDIAN="off"):
-        assert guardians(directory.folder) == []
-
-
 def test_lastbeat_exec_sees_the_end_itself(directory: Site) -> None:
     script = START + (
         "import subprocess\n"
@@ -331,19 +320,6 @@ def test_the_oom_killer_is_named(directory: Site, cgroup: Path) -> None:
     found = directory.look_until("FAILED")
     assert "the kernel's OOM killer (oom-kill)" in found["reason"]
     assert found["cause"] == "oom"
-
-
-def test_training_close_to_its_memory_limit_is_not_killed_for_its_guardian(directory: Site, cgroup: Path) -> None:
-    # All but 64 MB of what it may have.
-    script = BLOCK + (
-        f"    most = {LIMIT_BYTES - 64 * 1024 * 1024}\n"
-        "    used = int(open('/proc/self/statm').read().split()[1]) * 4096\n"
-        "    whole = b'x' * (most - used)\n"
-        "    run.step(3)\n    written(run)\n"
-    )
-    trained = directory.train(_inside(cgroup, script))
-    assert trained.exit == 0, trained.said
-    assert directory.look()["status"] == "SUCCEEDED"
 
 
 def test_a_sentinel_that_could_not_be_written_in_time_is_written_for_it(directory: Site) -> None:

@@ -114,19 +114,6 @@ def test_a_node_says_what_is_known_of_it_and_leaves_no_mark_while_it_is_well(
     assert not (tmp_path / "runs" / "run-1" / "ranks").exists()
 
 
-OFF = [
-    pytest.param({"LASTBEAT_BEAT_SECONDS": "health:0"}, id="where it is switched off"),
-    pytest.param({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "1"}, id="by a rank that is not its node's first"),
-]
-
-
-@pytest.mark.parametrize("env", OFF)
-def test_nothing_is_sampled(tmp_path: Path, env: dict[str, str]) -> None:
-    script = "import lastbeat; run = lastbeat.run('run-1', root='runs'); run.step(1); run.complete()"
-    assert run(tmp_path, script, None, **env).returncode == 0
-    assert "health" not in metadata(tmp_path)
-
-
 def test_a_broken_kernel_costs_no_heartbeat(tmp_path: Path) -> None:
     """A working directory that is gone: its disk cannot be looked at, and that is all."""
     script = """

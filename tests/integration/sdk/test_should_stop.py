@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -84,20 +83,6 @@ def test_a_signal_lets_training_save_and_end(patient: Site, number: int, options
     assert logged.count(f"Received signal {int(number)}, initiating graceful stop") == 1
     assert ("exiting program after receiving SIGTERM." in logged) is (number == signal.SIGTERM)
     assert "left the block" in logged
-
-
-def test_who_leaves_its_loop_without_naming_a_checkpoint_was_preempted_too(patient: Site) -> None:
-    with training(patient, after="pass") as process:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(LIMIT_S) == 0
-    assert patient.look()["status"] == "PREEMPTED"
-
-
-def test_who_was_done_when_it_was_told_to_stop_is_done(patient: Site) -> None:
-    with training(patient, options="total_steps=5000000", after="run.step(4999999)") as process:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(LIMIT_S) == 0
-    assert patient.look()["status"] == "SUCCEEDED"
 
 
 SAVING = """step += 1
@@ -224,14 +209,6 @@ def test_a_step_in_native_code_is_not_cut_short(patient: Site) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
     assert patient.look()["status"] == "PREEMPTED"
-
-
-def test_it_stops_before_the_time_limit_of_its_slurm_job(patient: Site) -> None:
-    ends = str(int(time.time()) + 64)
-    with training(patient, SLURM_JOB_END_TIME=ends, SLURM_JOB_ID="7") as process:
-        assert process.poll() is None
-        assert process.wait(LIMIT_S) == 0
-    assert str(patient.look()["reason"]).endswith("; 1m before the time limit of its Slurm job")
 
 
 def stop(site: Site, *more: str) -> "subprocess.CompletedProcess[str]":

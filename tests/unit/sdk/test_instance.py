@@ -30,7 +30,6 @@ from support.cloud import MACHINE, CloudService, FakeCloud, fake_cloud
 from support.http_sink import closed_port
 from support.memory import MemoryStore
 from support.reporting import environment, start
-from support.training import directory_site
 from support.waiting import LIMIT_S, until
 
 HOST = Instance("host-1")
@@ -333,32 +332,3 @@ def test_whom_it_asks(
     for name, text in files.items():
         (folder / name).write_text(text)
     assert notice_source(environ, tmp_path) == source
-
-
-LOOKS = """\
-import lastbeat, time
-with lastbeat.run("run-1") as run:
-    step = 0
-    while not run.should_stop:
-        step += 1
-        run.step(step)
-        time.sleep(0.01)
-    run.preempted(step=step)
-"""
-
-
-@pytest.mark.parametrize("heard", [True, False])
-def test_a_training_on_a_spot_instance(tmp_path: Path, cloud: FakeCloud, heard: bool) -> None:
-    cloud.answers[SPOT] = json.dumps({"action": "terminate", "time": AT})
-    site = directory_site(tmp_path)
-    more = {} if heard else {"LASTBEAT_CLOUD_NOTICES": "off"}
-    where = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": cloud.address, "AWS_EC2_METADATA_DISABLED": "false"}
-    with site.running(LOOKS, **where, **more) as process:
-        if not heard:
-            # Each beat could look for a notice.
-            until(lambda: json.loads(site.read("progress.json") or "{}").get("step", 0), lambda step: step > 50)
-            assert process.poll() is None
-            assert SPOT not in cloud.asked
-            return
-        assert process.wait(LIMIT_S) == 0
-    assert site.look()["reason"].endswith(f"; EC2 is about to terminate this spot instance at {AT}")

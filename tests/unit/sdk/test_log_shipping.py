@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lastbeat
-from lastbeat.stores.port import DeniedError, StoreError
-from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, BeatTasks
+from lastbeat.stores.port import DeniedError
+from lastbeat.training.sdk.beat_tasks import Beat
 from lastbeat.training.sdk.log_shipping import LIMIT_BYTES, FileFeed, LogShipping, LogWindow, log_tasks
 from lastbeat.training.sdk.run import Run
 from support.memory import MemoryStore
@@ -265,38 +265,6 @@ def test_what_cannot_be_a_log_is_said_and_stops_nothing(caplog: pytest.LogCaptur
     assert "log_file=5 (type int) is not a path" in caplog.text
     assert "ships one log" in caplog.text
     assert "write" not in vars(sys.stdout)
-
-
-class Faulty(BeatTask):
-    """Fails as it is told to."""
-
-    purpose = "do what it is told to"
-
-    def __init__(self, *errors: Exception | None) -> None:
-        self.errors = list(errors)
-        self.closed = False
-
-    def write(self, _: Beat) -> None:
-        error = self.errors.pop(0) if self.errors else None
-        if error is not None:
-            raise error
-
-    def close(self) -> None:
-        self.closed = True
-        raise ValueError("cannot close")
-
-
-def test_one_that_fails_stops_no_other_and_is_told_of_once_an_outage(caplog: pytest.LogCaptureFixture) -> None:
-    store, other = MemoryStore(), Faulty()
-    faulty = Faulty(StoreError("denied"), RuntimeError("broken"), None, StoreError("again"))
-    tasks = BeatTasks([faulty, other])
-    with caplog.at_level(logging.WARNING, logger="lastbeat"):
-        for _ in range(4):
-            for step in tasks.steps(beat(store)):
-                step.do()
-        assert [record.getMessage().partition(": ")[2] for record in caplog.records] == ["denied", "again"]
-        tasks.close()
-    assert (faulty.closed, other.closed) == (True, True)
 
 
 def test_a_run_ships_what_it_prints_and_then_gives_the_streams_back(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.training.sdk.documents import attempt_of, next_attempt, restarts, start_time_of
+from lastbeat.training.sdk.documents import attempt_of, restarts, start_time_of
 
 RESTARTS = [
     pytest.param({}, 0, id="no scheduler counts"),
@@ -19,22 +19,6 @@ RESTARTS = [
 @pytest.mark.parametrize(("environ", "count"), RESTARTS)
 def test_restarts(environ: dict[str, str], count: int) -> None:
     assert restarts(environ) == count
-
-
-NEXT = [
-    pytest.param(None, 0, False, 1, id="nothing lies there: the first"),
-    pytest.param(1, 0, False, 2, id="the one after the last"),
-    pytest.param(0, 0, False, 2, id="metadata without a number was the first"),
-    pytest.param(None, 3, False, 4, id="three restarts before: the fourth"),
-    pytest.param(9, 3, False, 10, id="files that know of more attempts"),
-    pytest.param(None, 0, True, 2, id="a resumed run was there before, even if its files are gone"),
-    pytest.param(4, 0, True, 5, id="a resumed run goes on counting"),
-]
-
-
-@pytest.mark.parametrize(("before", "restarted", "resume", "number"), NEXT)
-def test_the_next_attempt(before: int | None, restarted: int, resume: bool, number: int) -> None:
-    assert next_attempt(before, restarted, resume=resume) == number
 
 
 BODIES = [

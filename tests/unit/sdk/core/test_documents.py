@@ -56,20 +56,6 @@ def test_metadata_says_that_it_lives() -> None:
     }
 
 
-ENDINGS = [
-    pytest.param(("_complete", ""), "completed", id="completed"),
-    pytest.param(("_error", "ValueError: bad"), "failed", id="failed"),
-    pytest.param(("_error", "Cancelled: KeyboardInterrupt"), "cancelled", id="cancelled is not failed"),
-]
-
-
-@pytest.mark.parametrize(("ending", "status"), ENDINGS)
-def test_metadata_says_how_it_ended(ending: tuple[str, str], status: str) -> None:
-    run = Run("run-1", None)
-    run.ending = ending
-    assert read(metadata_document(run, WHO, AT))["status"] == status
-
-
 def test_phases_come_back() -> None:
     run = Run("run-1", None)
     seen = [run.phase_now]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lastbeat.training.sdk.reporter import Reporter
-from lastbeat.training.sdk.run import Run, is_success
+from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.values import TEXT_LIMIT, error_text
 from support.memory import MemoryStore
 from support.reporting import environment
@@ -93,23 +93,11 @@ def test_a_text_without_end_keeps_both_its_ends() -> None:
     assert told.endswith("xy\n")
 
 
-EXITS = [
-    pytest.param(None, True, id="nothing"),
-    pytest.param(0, True, id="0"),
-    pytest.param(1, False, id="1"),
-    pytest.param("", False, id="an empty text"),
-    pytest.param([], False, id="what cannot be hashed"),
-]
-
-
-@pytest.mark.parametrize(("code", "well"), EXITS)
-def test_what_sys_exit_means(code: object, well: bool) -> None:
-    assert is_success(code) is well
-
-
 ENDINGS = [
     pytest.param(None, "_complete", "", id="no exception"),
     pytest.param(SystemExit(0), "_complete", "", id="exit 0"),
+    pytest.param(SystemExit(""), "_error", "SystemExit: ", id="exit with an empty text"),
+    pytest.param(SystemExit([]), "_error", "SystemExit: []", id="exit with what cannot be hashed"),
     pytest.param(SystemExit(3), "_error", "SystemExit: training ended with exit status 3", id="exit 3"),
     pytest.param(KeyboardInterrupt(), "_error", "Cancelled: KeyboardInterrupt (Ctrl-C)", id="Ctrl-C is no crash"),
     pytest.param(ValueError("bad"), "_error", "ValueError: bad", id="anything else"),
@@ -122,5 +110,23 @@ def test_how_a_block_ends(error: BaseException | None, sentinel: str, first: str
     run = Run("r", Reporter(lambda: environment(store)))
     run.end_with(error)
     run.end_with(RuntimeError("later"))
-    (name,) = {"r/_complete", "r/_error"} & store.held.keys()
+    (name,) = {"r/_complete", "r/_error", "r/_preempted"} & store.held.keys()
     assert (name, store.held[name].body.decode().partition("\n")[0]) == (f"r/{sentinel}", first)
+
+
+EARLY = [
+    pytest.param(True, 7, "_preempted", id="it leaves its loop without naming a checkpoint"),
+    pytest.param(True, 49, "_complete", id="it was done when it was asked"),
+    pytest.param(False, 7, "_complete", id="it never looked"),
+]
+
+
+@pytest.mark.parametrize(("looks", "step", "sentinel"), EARLY)
+def test_how_training_ends_that_was_asked_to_stop(looks: bool, step: int, sentinel: str) -> None:
+    store = MemoryStore()
+    run = Run("r", Reporter(lambda: environment(store)), 50)
+    run.step(step)
+    run.ask_to_stop("it is time", "asked")
+    assert not looks or run.should_stop
+    run.end_with(None)
+    assert [key for key in store.held if key in {"r/_complete", "r/_error", "r/_preempted"}] == [f"r/{sentinel}"]

@@ -208,14 +208,6 @@ def test_no_part_keeps_another_ranks_error_back(operation: str, name: str, fault
     lead.complete()
 
 
-def test_a_rank_that_may_not_delete_beats_all_the_same() -> None:
-    store = MemoryStore()
-    failing(store, "delete", "", lambda: DeniedError("AccessDenied"))
-    other = training(store, 1)
-    until(lambda: count(store, "ranks/1.json") > 1)
-    other.complete()
-
-
 @contextmanager
 def loud(fault: BaseException) -> Iterator[None]:
     """Training whose logging raises."""
