@@ -125,7 +125,7 @@ def fake_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fa
 @pytest.fixture
 def fake_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeKubernetes]:
     """A cluster whose Jobs run as processes of this machine, which the ``kubectl`` on PATH talks to."""
-    cluster = FakeKubernetes(tmp_path / "cluster", operators=("JobSet", "PyTorchJob", "RayJob"))
+    cluster = FakeKubernetes(tmp_path / "cluster")
     monkeypatch.setenv("PATH", cluster.path)
     yield cluster
     cluster.end_all()

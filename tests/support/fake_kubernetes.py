@@ -3,8 +3,8 @@
 No API server is to be had where these tests run. This one knows ``create``, ``get`` by name and by label, ``patch``,
 ``delete`` and ``logs``; of a Job it makes pods as the Job controller of Kubernetes 1.31 does, and each pod's container
 is a process with a parent of its own, which plays the kubelet. Nothing else of it runs: whoever calls kubectl first
-has the controller do what is due. Objects of other kinds (JobSet, PyTorchJob, RayJob) are kept where their operator is
-installed; what becomes of them is the test's to say.
+has the controller do what is due. Objects of other kinds (JobSet, PyTorchJob, RayJob) are kept; what becomes of
+them is the test's to say.
 
     FOLDER/objects/NS/RESOURCE/NAME.json    what get answers
     FOLDER/kubelet/UID.exit, .stop, .log    how a pod's process ended; that it is to end; what it wrote
@@ -37,12 +37,8 @@ RESOURCES = {
 """Kind → resource of objects that can be created."""
 NO_SUCH_IMAGE = "registry.invalid/training:gone"
 """An image that no node can pull."""
-GPUS = 8
-"""Of the one node."""
 _EVENTS = {"PreemptionByScheduler": "Preempted", "DeletionByTaintManager": "TaintManagerEviction"}
 """Why a pod is taken away → the event of which people hear."""
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _POLL_S = 0.02
 _HERE = f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\nfrom support import fake_kubernetes\n"
 
@@ -50,13 +46,11 @@ _HERE = f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\nfr
 class FakeKubernetes(FakeCluster):
     """The cluster as a test has it in its hands."""
 
-    def __init__(self, folder: Path, operators: Sequence[str] = ()) -> None:
-        """``operators``: kinds that are installed besides Job."""
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         for name in ("objects", "kubelet"):
             (folder / name).mkdir(exist_ok=True)
         self.folder = folder
-        (folder / "installed.json").write_text(json.dumps([RESOURCES[each] for each in ("Job", *operators)]))
         self.put("configmap", "kube-root-ca.crt", {"metadata": {"uid": fresh_uid(), "namespace": "default"}})
         (self.bin / "kubectl").write_text(program("kubernetes", folder), encoding="utf-8")
 
@@ -257,14 +251,6 @@ class _Server:
             "status": {"phase": "Pending"},
         }
         container = template["spec"]["containers"][0]
-        wants = int(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
-        if wants > GPUS:
-            message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available."
-            pod["status"]["conditions"] = [
-                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-            ]
-            self.put("pods", pod)
-            return
         pod["spec"]["nodeName"] = "node-7"
         waiting = {"reason": "ContainerCreating"}
         if container["image"] == NO_SUCH_IMAGE:
@@ -317,13 +303,7 @@ class _Server:
 
 def _create(state: Any, call: Call) -> int:
     value = json.loads(sys.stdin.read())
-    server, resource = _Server(state.folder), RESOURCES.get(value.get("kind"), "")
-    if resource not in _installed(state.folder):
-        what = f'no matches for kind "{value.get("kind")}" in version "{value.get("apiVersion")}"'
-        return _failed(f'error: resource mapping not found for name: "x" namespace: "" from "STDIN": {what}')
-    name = value["metadata"]["name"]
-    if (why := _invalid(value)) is not None:
-        return _failed(f'The {value["kind"]} "{name}" is invalid: {why}')
+    server, resource, name = _Server(state.folder), RESOURCES[value["kind"]], value["metadata"]["name"]
     with state.locked():
         if server.get(resource, call.namespace, name) is not None:
             said = f'{resource} "{name}" already exists'
@@ -335,34 +315,12 @@ def _create(state: Any, call: Call) -> int:
     return 0
 
 
-def _invalid(value: Object) -> str | None:
-    """What the API server would refuse."""
-    name = value["metadata"]["name"]
-    if _NAME.fullmatch(name) is None:
-        return f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 label'
-    templates = [value["spec"]["template"]] if value["kind"] == "Job" else []
-    for each in (value, *templates):
-        for label in each.get("metadata", {}).get("labels", {}).values():
-            if _LABEL.fullmatch(label) is None:
-                return f'metadata.labels: Invalid value: "{label}": a valid label'
-    for template in templates:
-        if template["spec"].get("restartPolicy") not in {"Never", "OnFailure"}:
-            return 'spec.template.spec.restartPolicy: Unsupported value: "": supported values: "OnFailure", "Never"'
-        for container in template["spec"]["containers"]:
-            for each in (*container.get("command", []), *container.get("args", [])):
-                if not isinstance(each, str):
-                    return "spec.template.spec.containers[0].args: must be text"
-    return None
-
-
 def _get(state: Any, call: Call) -> int:
     resource = {"pod": "pods", "job": "jobs.batch", "event": "events"}.get(call.words[1], call.words[1])
     if "said" in (trouble := state.trouble(f"get {resource}")):
         return _failed(trouble["said"])
     if resource == "configmap":
         return _get_other(state, call)
-    if resource not in {"pods", "events", *_installed(state.folder)}:
-        return _failed(f'error: the server doesn\'t have a resource type "{resource.partition(".")[0]}"')
     with state.locked():
         server = _Server(state.folder)
         server.reconcile(call.namespace)
@@ -513,19 +471,15 @@ def keep(place: str, uid: str) -> None:
     started = now()
     path = os.pathsep.join((str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"))
     with (here / f"{uid}.log").open("wb") as output:
-        try:
-            process = subprocess.Popen(
-                command,
-                env={"PATH": path, "HOSTNAME": pod["metadata"]["name"], **variables},
-                cwd=container.get("workingDir", home),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        except OSError:
-            _write(here / f"{uid}.exit", {"code": 128, "reason": "StartError", "started": started, "at": now()})
-            return
+        process = subprocess.Popen(
+            command,
+            env={"PATH": path, "HOSTNAME": pod["metadata"]["name"], **variables},
+            cwd=container.get("workingDir", home),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
     (here / f"{uid}.begun").write_text(started)
     killed_at, reason = None, None
     while process.poll() is None:
@@ -599,11 +553,6 @@ def _set(value: Object, name: str, reason: str, message: str) -> None:
 def _exit_of(folder: Path, pod: Object) -> Object | None:
     path = folder / "kubelet" / f"{pod['metadata']['uid']}.exit"
     return _read(path) if path.exists() else None
-
-
-def _installed(folder: Path) -> list[str]:
-    found: list[str] = json.loads((folder / "installed.json").read_text())
-    return found
 
 
 def _failed(said: str) -> int:

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,15 +87,12 @@ class RayCluster:
     ports: tuple[int, int, int]
     network: str
     """Its addresses begin so: Ray hands out ports of an address as if it were the only one there."""
-    environment: Mapping[str, str]
     head: RayNode | None = None
     workers: list[RayNode] = field(default_factory=list)
 
     def ask(self, path: str, body: object = None) -> Any:
         """What the dashboard answers, asked past every proxy."""
         request = urllib.request.Request(self.address + path)
-        if self.environment.get("RAY_AUTH_TOKEN"):
-            request.add_header("Authorization", f"Bearer {self.environment['RAY_AUTH_TOKEN']}")
         if body is not None:
             request.data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
@@ -106,17 +103,17 @@ class RayCluster:
         rows: list[dict[str, Any]] = self.ask("/api/v0/nodes")["data"]["result"]["result"]
         return [row for row in rows if row["state"] == "ALIVE"]
 
-    def add_worker(self, gpus: int = 0, **resources: float) -> RayNode:
+    def add_worker(self, **resources: float) -> RayNode:
         """Another node, with resources of its own name."""
         host = f"{self.network}.{len(self.workers) + 3}"
         before = len(self.living())
         more = [
             f"--address={self.network}.2:{self.ports[0]}",
-            f"--num-gpus={gpus}",
+            "--num-gpus=0",
             f"--resources={json.dumps(resources)}",
         ]
         worker = _begun(
-            lambda: _start(self.folder, host, more, self.environment),
+            lambda: _start(self.folder, host, more),
             lambda: len(self.living()) > before,
             self.folder / f"{host}.said",
         )
@@ -132,7 +129,7 @@ class RayCluster:
     def begin(self) -> None:
         """Start the head."""
         self.head = _begun(
-            lambda: _head(self.folder, self.ports, self.network, self.environment),
+            lambda: _head(self.folder, self.ports, self.network),
             self._is_up,
             self.folder / f"{self.network}.2.said",
         )
@@ -150,13 +147,12 @@ class RayCluster:
 
 
 @contextmanager
-def cluster(gpus: int = 2, environment: Mapping[str, str] | None = None) -> Iterator[RayCluster]:
-    """A cluster of one node with ``gpus`` that nobody has. Its sockets want a short path."""
+def cluster() -> Iterator[RayCluster]:
+    """A cluster of one node with two GPUs that nobody has. Its sockets want a short path."""
     folder = Path(tempfile.mkdtemp(prefix="ry"))
     network = f"127.{randrange(1, 255)}.{randrange(1, 255)}"
     ports = _free_ports("127.0.0.1", 3)
-    said = {**_ENVIRONMENT, "LASTBEAT_TEST_GPUS": str(gpus), **(environment or {})}
-    found = RayCluster(folder, f"http://127.0.0.1:{ports[1]}", ports, network, said)
+    found = RayCluster(folder, f"http://127.0.0.1:{ports[1]}", ports, network)
     try:
         found.begin()
         yield found
@@ -179,7 +175,7 @@ def _begun(start: Callable[[], RayNode], is_up: Callable[[], bool], said: Path) 
     raise AssertionError(said.read_text(encoding="utf-8", errors="replace")[-2000:])
 
 
-def _head(folder: Path, ports: tuple[int, int, int], network: str, environment: Mapping[str, str]) -> RayNode:
+def _head(folder: Path, ports: tuple[int, int, int], network: str) -> RayNode:
     store, dashboard, clients = ports
     more = [
         "--head",
@@ -188,14 +184,14 @@ def _head(folder: Path, ports: tuple[int, int, int], network: str, environment: 
         "--dashboard-host=127.0.0.1",
         f"--dashboard-port={dashboard}",
         f"--ray-client-server-port={clients}",
-        f"--num-gpus={environment['LASTBEAT_TEST_GPUS']}",
+        "--num-gpus=2",
         f"--temp-dir={folder}/t",
     ]
     # Ray takes 127.0.0.1 for this machine's outer address as soon as there are several nodes.
-    return _start(folder, f"{network}.2", more, environment)
+    return _start(folder, f"{network}.2", more)
 
 
-def _start(folder: Path, host: str, more: list[str], environment: Mapping[str, str]) -> RayNode:
+def _start(folder: Path, host: str, more: list[str]) -> RayNode:
     assert RAY is not None
     names = (
         "dashboard-agent-grpc",
@@ -211,7 +207,7 @@ def _start(folder: Path, host: str, more: list[str], environment: Mapping[str, s
     with (folder / f"{host}.said").open("ab") as said:
         process = subprocess.Popen(
             [*command, "--disable-usage-stats", "--block", *more],
-            env={**own, **environment},
+            env={**own, **_ENVIRONMENT},
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
@@ -219,13 +215,6 @@ def _start(folder: Path, host: str, more: list[str], environment: Mapping[str, s
         )
     (folder / f"{host}.pid").write_text(str(process.pid), encoding="ascii")
     return RayNode(process, host)
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def _free_ports(host: str, count: int) -> Any:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lastbeat.stores.port import Store
-from support.memory import MemoryStore
-from support.view_places import Place, place_of
-from support.view_world import HOUR, LOG, SdkWorld, sweep
+from support.view_places import Place
+from support.view_world import HOUR, LOG, SdkWorld
 
 MARK = "pwned"
 """A script that runs sets this name of the page's window."""
@@ -48,11 +47,7 @@ def hostile(at: Path | Store | Place, now: datetime) -> None:
     for name in (*IDS, *NOT_IDS):
         world.training(name, total=100, step_s=30.0).beats(-0.4 * HOUR, -20.0)
     world.passes((-1.5 * HOUR, -60.0, 600.0), (-20.0, -20.0, 1.0))
-    world.play()
-    place = place_of(at)
-    world.lay(place)
-    if not isinstance(place.store, MemoryStore):
-        sweep(place)
+    world.play_into(at)
 
 
 def _fields(world: SdkWorld, run_id: str, text: str) -> None:

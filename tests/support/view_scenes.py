@@ -98,10 +98,7 @@ def found_late(at: Path | Store | Place, now: datetime) -> None:
     failed = world.training(YESTERDAY).beats(-12 * HOUR, -10 * HOUR)
     world.at(-10 * HOUR + 5, lambda: failed.error("RuntimeError: boom"))
     world.passes((-20 * MINUTE, -30.0, 2 * MINUTE))
-    place = place_of(at)
-    world.play().lay(place)
-    if not isinstance(place.store, MemoryStore):
-        sweep(place, policy=world.policy)
+    world.play_into(at)
 
 
 TOGETHER = tuple(f"sweep-lr{rate}-wd{decay}-seed{seed}" for rate in ("1e-4", "2e-4", "3e-4", "5e-4", "1e-3")
@@ -123,10 +120,7 @@ def together(at: Path | Store | Place, now: datetime) -> None:
     for run_id in ALONE:
         world.training(run_id, total=25_000, step_s=1.1, tokens=65_536, gpus=1).beats(-4 * HOUR, -10.0)
     world.passes((-3 * HOUR, -HOUR, 30 * MINUTE), (-HOUR, -20.0, 5 * MINUTE))
-    place = place_of(at)
-    world.play().lay(place)
-    if not isinstance(place.store, MemoryStore):
-        sweep(place)
+    world.play_into(at)
 
 
 def _out_of_memory(world: SdkWorld, run: Training) -> None:

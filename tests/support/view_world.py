@@ -72,6 +72,13 @@ class SdkWorld(ScriptedWorld):
         """From then on alerts wait."""
         self.at(since_s, lambda: setattr(self.sns, "fault", down))
 
+    def play_into(self, at: "Path | Store | Place") -> None:
+        """Play all of it and lay it there. Where files get other versions, a pass over the place itself follows."""
+        place = place_of(at)
+        self.play().lay(place)
+        if not isinstance(place.store, MemoryStore):
+            sweep(place, policy=self.policy)
+
     def lay(self, at: Place, only: Sequence[str] = ()) -> None:
         """All that was written, or the folders of these runs ``only``, with the times at which it was."""
         if at.store is not self.store and isinstance(at.store, MemoryStore):

@@ -37,18 +37,6 @@ def test_an_invocation_that_is_killed_in_the_middle_loses_nothing_and_says_nothi
     assert len(told) == len(set(told))
 
 
-def test_two_at_once_tell_everything_once(deployed: Deployed) -> None:
-    names = [f"run-{number}" for number in range(4)]
-    for name in names:
-        deployed.beat(name)
-        deployed.put(name, "_error", "ValueError: boom")
-    two = [deployed.start(), deployed.start()]
-    answers = [each.answer(asked) for each, asked in [(each, each.begin(SCHEDULE)) for each in two]]
-    assert [answer["statuses"] for answer in answers] == [{"FAILED": 4}] * 2
-    assert sum(answer["transitions_count"] for answer in answers) == 4
-    assert deployed.alerts() == [(name, "FAILED") for name in names]
-
-
 def test_a_deadline_that_comes_too_early_ends_the_pass_and_the_next_goes_on(deployed: Deployed) -> None:
     names = [f"run-{number:02}" for number in range(12)]
     deployed.ended_under_watch(names)

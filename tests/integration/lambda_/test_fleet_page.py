@@ -58,18 +58,9 @@ def test_a_team_looks_at_its_runs_without_a_server(deployed: Deployed) -> None:
     }  # fmt: skip
     run = document(running.invoke(web("/data/runs/fails", cookie=cookie)))
     assert run["run"]["cause"] is not None
+    assert running.invoke({"run_id": "lives"})["status"] == "RUNNING", "a pass and the page share one zip"
     assert "Function URL" not in running.log()
     assert TOKEN not in running.log()
-
-
-def test_a_pass_and_the_page_share_one_zip(deployed: Deployed) -> None:
-    deployed.beat("lives")
-    running = address(deployed)
-    assert running.invoke(SCHEDULE)["statuses"] == {"RUNNING": 1}
-    fleet = document(running.invoke(web("/data/fleet", authorization=f"Bearer {TOKEN}")))
-    assert [row["run_id"] for row in fleet["runs"]] == ["lives"]
-    assert running.invoke({"run_id": "lives"})["status"] == "RUNNING"
-    assert deployed.start().invoke(web("/"))["statusCode"] == 404, "no token, no page"
 
 
 def test_people_act_without_a_server_as_far_as_the_role_goes(deployed: Deployed, recorder: Recorder) -> None:

@@ -77,13 +77,6 @@ def test_its_limits_are_those_of_what_it_extends(deployed: Deployed, unpacked: P
     assert json.loads(done.stdout) == [1200, "Use the profile small-batch.", "seat_denied"]
 
 
-def test_a_zip_without_it_says_what_is_missing(deployed: Deployed) -> None:
-    running = deployed.start(LASTBEAT_SIGNALS="cluster")
-    answer = running.invoke(SCHEDULE)
-    assert answer["errorType"] == "SettingsError"
-    assert "there is no built-in catalogue 'cluster'" in answer["errorMessage"]
-
-
 def test_the_same_checkout_gives_the_same_bytes_but_for_the_catalogue(own_zip: Path, function_zip: Path) -> None:
     with zipfile.ZipFile(own_zip) as own, zipfile.ZipFile(function_zip) as plain:
         assert own.comment == plain.comment

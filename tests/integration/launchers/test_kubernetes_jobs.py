@@ -267,22 +267,6 @@ def test_objects_of_other_kinds_are_created_found_and_held_still(
     launcher.cancel(job)  # of a job that has ended: nothing
 
 
-def test_jobs_of_another_cluster_are_none_of_its_business(
-    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
-) -> None:
-    job = launcher.submit(spec(manifest()), NAME, SINCE)
-    elsewhere = kubernetes.launcher(Path(), (), "namespace ml of another cluster")
-    report = elsewhere.state(job)
-    assert report.state is JobState.UNKNOWN
-    assert "its jobs are in namespace ml of another cluster, and this is namespace default of" in report.reason
-    with pytest.raises(LauncherError):
-        elsewhere.find(NAME, SINCE)
-    with pytest.raises(LauncherError):
-        elsewhere.submit(spec(manifest()), "x-r0", SINCE)
-    assert kubernetes.launcher(Path(), (), launcher.place()).state(job).state is not JobState.UNKNOWN
-    assert len(fake_kubernetes.objects()) == 1
-
-
 @pytest.mark.parametrize("told", [True, False], ids=["a place that is recorded", "no place told"])
 def test_a_kubectl_that_is_set_to_another_cluster_in_mid_run_learns_nothing_and_begins_nothing_there(
     fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher, told: bool

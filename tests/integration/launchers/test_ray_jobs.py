@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -163,13 +162,6 @@ def test_a_line_that_is_longer_than_a_log_may_be_is_told(launcher: RayLauncher, 
         launcher.output(job, 1 << 20)
 
 
-def test_a_script_that_looks_for_errors_has_none_in_its_log(launcher: RayLauncher, name: str) -> None:
-    script = "echo one\nif grep -q 'NCCL ERROR timeout' /dev/null; then exit 1; fi\necho two"
-    job = launcher.submit(shell(script), name, SINCE)
-    ended(launcher, job)
-    assert launcher.output(job, 100_000) == b"one\ntwo\n"
-
-
 # Starting once
 
 
@@ -187,18 +179,6 @@ def test_a_lost_answer_is_found_and_nothing_is_started_twice(ray_cluster: RayClu
         assert ended(asking, job).state is JobState.CANCELLED
     named = [row for row in ray_cluster.ask("/api/jobs/") if (row["metadata"] or {}).get("lastbeat_name") == name]
     assert len(named) == 1
-
-
-def test_of_many_who_start_the_same_one_does(ray_cluster: RayCluster, name: str) -> None:
-    def submit(_: int) -> str:
-        asking = launchers.launcher(Path(), [f"--ray-address={ray_cluster.address}"])
-        return asking.submit(shell("exit 3"), name, SINCE)
-
-    with ThreadPoolExecutor(6) as pool:
-        jobs = set(pool.map(submit, range(6)))
-    assert len(jobs) == 1
-    asking = launchers.launcher(Path(), [f"--ray-address={ray_cluster.address}"])
-    assert ended(asking, jobs.pop()).exit_code == 3
 
 
 # Ray's own client, about the same jobs

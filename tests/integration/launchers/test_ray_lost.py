@@ -1,13 +1,12 @@
-"""A Ray whose nodes are lost, a worker, and the head with all that it knew; and one that lets in who has its token.
+"""A Ray whose nodes are lost: a worker, and the head with all that it knew.
 Each test has a cluster of its own."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
-from lastbeat.jobs.launchers.port import LauncherError, NotLaunchedError
+from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.launchers.ray import jobs as ray_jobs
 from lastbeat.jobs.launchers.ray import launcher as launchers
 from lastbeat.jobs.launchers.ray.jobs import RayJobs
@@ -55,25 +54,6 @@ def test_a_job_whose_node_is_lost_is_started_on_another(cluster: RayCluster, cap
     head = launcher.submit(JobSpec(("true",), "", excluded_nodes=(third.host,)), "run-r3", SINCE)
     assert until(lambda: launcher.state(head), lambda found: found.state.ended).state is JobState.SUCCEEDED
     assert f"cannot be kept away from {third.host}" in caplog.text
-
-
-def test_a_cluster_that_wants_a_token_knows_nobody_without_it(tmp_path: Path) -> None:
-    token = "a-token-of-32-characters-or-more-it-is"
-    with ray.cluster(environment={"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}) as cluster:
-        where = ray_jobs.address(cluster.address, "")
-        (tmp_path / "token").write_text(token, encoding="utf-8")
-        knowing = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token")}
-        launcher = RayLauncher(RayJobs(where, knowing))
-        job = launcher.submit(JobSpec(("echo", "let in"), ""), "llama-r0", SINCE)
-        until(lambda: launcher.state(job), lambda found: found.state is JobState.SUCCEEDED)
-        assert launcher.output(job, 1000) == b"let in\n"
-        for environment, word in (({}, "401"), ({**knowing, "RAY_AUTH_TOKEN": "another-one"}, "403")):
-            stranger = RayLauncher(RayJobs(where, environment))
-            report = stranger.state(job)
-            assert (report.state, word in report.reason) == (JobState.UNKNOWN, True), report.reason
-            assert "RAY_AUTH_TOKEN" in report.reason
-            with pytest.raises(NotLaunchedError):
-                RayJobs(where, environment).submit({"entrypoint": "true"})
 
 
 def test_a_head_that_is_started_again_without_its_history_makes_jobs_unknown_and_starts_none(
