@@ -164,13 +164,15 @@ class FakeCluster:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, {**_read(path, {}), name: document})
 
-    def fail(self, said: str, *, verb: str = "", code: int = 1, times: int = -1) -> None:
-        """From now on calls fail like this: ``verb`` alone, or all of them; ``times``, or until :meth:`heal`."""
-        self._trouble({"verb": verb, "said": FAULTS.get(said, said), "code": code, "times": times})
+    def fail(self, said: str, *, verb: str = "", code: int = 1, times: int = -1, after: bool = False) -> None:
+        """From now on calls fail like this: ``verb`` alone, or all of them; ``times``, or until :meth:`heal`. With
+        ``after``, they do what they are told before that."""
+        said = FAULTS.get(said, said)
+        self._trouble({"verb": verb, "said": said, "code": code, "times": times, "after": after})
 
-    def hang(self, *, verb: str = "", after: bool = False, times: int = -1) -> None:
-        """From now on calls do not answer; with ``after``, they do what they are told before that."""
-        self._trouble({"verb": verb, "hang": "after" if after else "before", "times": times})
+    def hang(self, verb: str) -> None:
+        """From now on these calls do not answer."""
+        self._trouble({"verb": verb, "hang": True, "times": -1})
 
     def heal(self) -> None:
         """Nothing goes wrong any more."""
@@ -391,14 +393,10 @@ def main(folder: str, arguments: Sequence[str]) -> int:
     call = _parsed(arguments)
     verb = call.words[0]
     trouble = state.trouble(verb)
-    if trouble.get("hang") == "before":
+    if trouble.get("hang"):
         time.sleep(_LATER_S)
-    if "said" in trouble:
-        return _failed(trouble["said"], trouble["code"])
-    code = VERBS[verb](state, call)
-    if trouble.get("hang") == "after":
-        time.sleep(_LATER_S)
-    return code
+    code = VERBS[verb](state, call) if trouble.get("after", not trouble) else 0
+    return _failed(trouble["said"], trouble["code"]) if trouble else code
 
 
 def fresh_uid() -> str:

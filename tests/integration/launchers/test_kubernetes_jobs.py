@@ -141,14 +141,13 @@ def test_what_was_refused_is_not_there(fake_kubernetes: FakeKubernetes, launcher
 
 
 def test_an_object_whose_creation_nobody_heard_of_is_found_and_not_created_again(
-    fake_kubernetes: FakeKubernetes,
+    fake_kubernetes: FakeKubernetes, launcher: KubernetesLauncher
 ) -> None:
-    hasty = KubernetesLauncher(Kubectl(call_s=5.0))
-    fake_kubernetes.hang(verb="create", after=True, times=1)
+    fake_kubernetes.fail(LATE, verb="create", times=1, after=True)
     with pytest.raises(LauncherError) as unclear:
-        hasty.submit(spec(manifest()), NAME, SINCE)
+        launcher.submit(spec(manifest()), NAME, SINCE)
     assert not isinstance(unclear.value, NotLaunchedError | JobRefusedError)
-    job = hasty.find(NAME, SINCE)
+    job = launcher.find(NAME, SINCE)
     assert job is not None
     assert KubernetesLauncher(Kubectl()).submit(spec(manifest()), NAME, SINCE) == job
     assert [f"job/{each['metadata']['name']}" for each in fake_kubernetes.objects()] == [job]

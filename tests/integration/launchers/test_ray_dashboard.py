@@ -74,8 +74,6 @@ def test_nothing_follows_from(sink: HttpSink, answer: Answer, why: str) -> None:
     assert why in report.reason
     assert report.reason.isprintable()
     with pytest.raises(LauncherError):
-        launcher.find("llama-r0", SINCE)
-    with pytest.raises(LauncherError):
         launcher.output(JOB, 1000)
     with pytest.raises(LauncherError) as fault:
         launcher.submit(SPEC, "llama-r0", SINCE)

@@ -228,11 +228,10 @@ def test_a_pod_that_does_not_run_starts_nothing(cluster: FakeCluster, launcher: 
 # A start happens once.
 
 
-def test_a_start_whose_answer_is_lost_has_happened_and_is_found(cluster: FakeCluster) -> None:
-    launcher = RayPodLauncher(PodPython(Kubectl("ml", call_s=5), "ray-head"))
-    cluster.hang(verb="exec", after=True, times=1)
+def test_a_start_whose_answer_is_lost_has_happened_and_is_found(cluster: FakeCluster, launcher: RayPodLauncher) -> None:
+    cluster.fail("error: unexpected EOF", verb="exec", times=1, after=True)
     log = home(cluster) / "log"
-    with pytest.raises(LauncherError, match="did not answer within 5 s") as raised:
+    with pytest.raises(LauncherError, match="unexpected EOF") as raised:
         started(launcher, f"echo begun >> {log}; sleep 300")
     assert not isinstance(raised.value, NotLaunchedError)
     found = there(launcher.find("run-r0", SINCE))
