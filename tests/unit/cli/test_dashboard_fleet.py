@@ -105,11 +105,13 @@ class Browser:
         self._look = look
         self.last: dict[str, Any] = {}
         self.order: list[str] = []
+        self.steps: dict[str, int | None] = {}
 
     def ask(self, *seen: str) -> dict[str, Any]:
         body = self._look.document(self.last.get("seq"), self.last.get("epoch"), seen)
         self.last = json.loads(body.plain)
         told = {row["run_id"]: row["rank"] for row in self.last["runs"]}
+        self.steps |= {row["run_id"]: row["step"] for row in self.last["runs"]}
         if self.last["since"] is None:
             self.order = list(told)
         else:
@@ -180,6 +182,7 @@ def test_a_browser_that_is_told_changes_has_the_same_rows_in_the_same_order(
         look.look()
         browser.ask()
         assert browser.order == order
+        assert [browser.steps[name] for name in order] == [row.step for row in watching.rows]
 
 
 def test_however_many_ask_the_document_is_made_once(clock: Clock) -> None:

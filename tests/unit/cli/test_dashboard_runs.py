@@ -98,20 +98,6 @@ def test_however_many_browsers_look_at_a_run_it_is_read_once_an_interval(world: 
     assert world.looks == ["a", "a"]
 
 
-def test_while_it_is_being_read_again_others_get_what_is_known(world: World) -> None:
-    looks = world.looking()
-    step(looks)
-    world.now += 6
-    inside, leave = threading.Event(), threading.Event()
-    world.during = lambda: (inside.set(), leave.wait(30))
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(step, looks)
-        assert inside.wait(LIMIT_S)
-        assert step(looks) == b'{"step":1}'
-        leave.set()
-        assert reading.result() == b'{"step":2}'
-
-
 def test_more_than_a_few_runs_at_once_have_to_wait_and_are_told_so(world: World) -> None:
     looks = world.looking()
     inside, leave = threading.Semaphore(0), threading.Event()

@@ -161,12 +161,6 @@ def test_a_doubt_stands_beside_the_status_too() -> None:
     assert "RUNNING?" in shown([Row("a", RUNNING, doubt="silent")], 80)[1]
 
 
-def test_long_names_keep_both_ends() -> None:
-    told = shown([Row("llama-70b-" + "x" * 100 + "-seed-17", ShownState(Status.FAILED, "boom " * 20))], 80)[1]
-    assert "llama-70b-" in told
-    assert "seed-17" in told
-
-
 def swept(seed: int, **fields: Any) -> Row:
     """One run of a sweep, whose name differs from the others' in its middle and at its end."""
     known: dict[str, Any] = {
@@ -221,10 +215,6 @@ def test_the_age_of_the_step_stands_beside_it(row: Row, age: str, why: str) -> N
     heading, line = shown([row], 80)
     assert ("AGE" in heading) is bool(age)
     assert line.split("5%")[1].split() == [*([age] if age else []), "0s", *why.split()]
-
-
-def test_of_no_runs_there_is_a_heading_alone() -> None:
-    assert len(shown([], 80)) == 1
 
 
 texts = st.text(max_size=60) | st.sampled_from(

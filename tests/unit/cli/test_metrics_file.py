@@ -2,10 +2,7 @@
 
 import math
 import os
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -129,43 +126,6 @@ def test_a_file_system_that_hangs_keeps_nobody_waiting(path: Path) -> None:
         pass
     assert file.wait(LIMIT_S)
     assert values(path)["passes_total complete"] == 3, "what was counted meanwhile is not lost"
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[list[int]]:
-    """Somebody reads it again and again: how many runs each found."""
-    found: list[int] = []
-    over = threading.Event()
-
-    def read() -> None:
-        while not over.is_set():
-            if path.exists():
-                found.append(sum(name.startswith("run_step ") for name in values(path)))
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
-        yield found
-    finally:
-        over.set()
-        thread.join()
-
-
-def test_nobody_ever_reads_half_a_file(path: Path) -> None:
-    sizes = (1, 60, 7)
-    metrics = PassMetrics(FLEET, 60.0)
-    file = TextFile(path, metrics, FLEET)
-    file.start()
-    end = time.monotonic() + LIMIT_S
-    with reading(path) as found:
-        while len(set(found)) < len(sizes) or len(found) < 60:
-            assert time.monotonic() < end
-            for size in sizes:
-                runs = (replace(RUN, line=replace(RUN.line, run_id=f"run-{number}")) for number in range(size))
-                metrics.add(replace(PASS, figures=tuple(runs)))
-                file.write()
-                assert file.wait(LIMIT_S)
-    assert set(found) == set(sizes)
 
 
 def test_what_a_killed_process_left_is_taken_away_and_nothing_else(path: Path) -> None:

@@ -132,11 +132,6 @@ def test_what_there_is_no_room_for_below_the_name_is_left_out_whole() -> None:
     assert shown(columns=200).splitlines()[1].endswith(" · i-0abc")
 
 
-def test_how_fast_it_went_is_not_drawn_where_no_speed_is_told() -> None:
-    told = shown(replace(VIEW, row=replace(ROW, steps_per_s=None, tokens_per_s=None)))
-    assert "Speed" not in told
-
-
 @pytest.mark.parametrize(("columns", "height"), [(20, 6), (40, 12), (80, 24), (200, 50), (300, 100)])
 def test_any_size(columns: int, height: int) -> None:
     shown(columns=columns, height=height)

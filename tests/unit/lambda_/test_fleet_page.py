@@ -42,25 +42,6 @@ def address(tmp_path: Path) -> Address:
     return Address(tmp_path)
 
 
-STRANGERS: list[Any] = [
-    ("the page asks for the token", ("/",), {}, 401, "opens with its token only"),
-    ("the data is closed", ("/data/fleet",), {}, 401, "opens with its token only"),
-    ("a wrong token opens nothing", ("/", "token=another-token-of-some-length"), {}, 401, "does not open"),
-    ("a page of another site is told nothing", ("/data/fleet",), {"sec_fetch_site": "cross-site"}, 403, ""),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("request_", "headers", "status", "said"), labelled(STRANGERS))
-def test_nothing_is_shown_to_who_has_no_token(
-    address: Address, request_: tuple[str, ...], headers: dict[str, str], status: int, said: str
-) -> None:
-    answer = address.ask(*request_, **headers)
-    assert answer["statusCode"] == status
-    assert said in content(answer)
-    assert "mistral" not in content(answer)
-    assert answer["cookies"] == []
-
-
 def test_the_token_is_exchanged_for_a_cookie_that_only_goes_over_tls(address: Address) -> None:
     answer = address.ask("/", f"token={TOKEN}")
     assert (answer["statusCode"], answer["headers"]["location"]) == (303, "./")
@@ -72,6 +53,7 @@ def test_the_token_is_exchanged_for_a_cookie_that_only_goes_over_tls(address: Ad
 
 
 def test_the_page_and_its_data_are_those_of_the_dashboard(address: Address) -> None:
+    assert [address.ask(path)["statusCode"] for path in ("/", "/data/fleet")] == [401, 401]
     page = address.ask("/", cookie=address.cookie)
     assert (page["statusCode"], page["isBase64Encoded"]) == (200, True)
     assert "App.start();" in content(page)

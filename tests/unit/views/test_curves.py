@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from lastbeat.model.view import Point
 from lastbeat.stores.port import Blob, Entry
 from lastbeat.views.curves import CELLS, FILE_BYTES, CurveReader, CurveRow, CurvesAsked, attempt_of, curves_table
-from lastbeat.views.one_run import RunWatch
-from support.memory import START, MemoryStore
-from support.world import RUN, World
-
-T = START.timestamp()
+from support.memory import MemoryStore
 
 
 def rows(*given: tuple[float, float, float]) -> list[CurveRow]:
@@ -156,16 +152,3 @@ def test_old_attempts_are_left_out_where_all_are_too_large() -> None:
         store.write(f"r/curves/{attempt}.json", body.encode())
     files = {attempt_of(entry.key[2:]) or 0: entry for entry in store.list("r/").entries}
     assert [each["loss"][0].at for each in CurveReader(store).read(files)] == [2, 3]
-
-
-def test_a_run_has_them_behind_many_checkpoints() -> None:
-    world = World()
-    world.both(100)
-    for number in range(1500):
-        world.put(f"checkpoint-{number}/rng.pt")
-    world.put("curves/1.json", json.dumps({"curves": {"loss": [[T, 50, 3.5]]}}))
-    watch = RunWatch(world.store, world.policy, RUN)
-    view = watch.look()
-    assert view is not None
-    assert view.keeps_curves
-    assert watch.curves()["loss"] == [3.5]

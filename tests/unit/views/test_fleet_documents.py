@@ -1,4 +1,4 @@
-"""Fleets as JSON: the promised keys, numbers that JSON has, and deltas that lead to the same."""
+"""Fleets as JSON: the promised keys, numbers that JSON has, and rows in their order."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from lastbeat.model.figures import Figures
 from lastbeat.model.state import ShownState
 from lastbeat.model.status import Status
 from lastbeat.model.view import FleetView, Row, Span, StoreOutage, WatchState
-from lastbeat.views.documents import Delta, fleet_document, row_document
+from lastbeat.views.documents import fleet_document, row_document
 from lastbeat.views.fleet_state import Table
 from lastbeat.views.order import sorted_rows
 
@@ -88,17 +88,6 @@ def test_a_strip_is_times_statuses_and_attempts() -> None:
     assert document["strip"] == [["2026-01-02T12:00:00Z", "RUNNING", 1], ["2026-01-02T12:00:09Z", "FAILED", 2]]
 
 
-def applied(document: dict[str, Any] | None, delta: dict[str, Any]) -> dict[str, Any]:
-    """What the page does with an answer."""
-    if document is None or delta["since"] is None:
-        return delta
-    changed = {row["run_id"]: row for row in delta["runs"]}
-    order = [row for row in document["runs"] if row["run_id"] not in {*changed, *delta["gone"]}]
-    for row in sorted(changed.values(), key=lambda row: int(row["rank"])):
-        order.insert(row["rank"], row)
-    return {**delta, "runs": order}
-
-
 _ids = st.sampled_from(["a", "a-1", "b", "c", "D", "run-1", "run-10"])
 _rows = st.builds(
     Row,
@@ -107,17 +96,14 @@ _rows = st.builds(
     since=st.none() | st.integers(0, 40).map(lambda hours: NOW - timedelta(hours=hours)),
     figures=st.builds(Figures, loss=st.none() | st.floats()),
 )
-_step = st.tuples(st.lists(_rows, max_size=4), st.lists(_ids, max_size=3), st.booleans(), st.integers(0, 12))
+_step = st.tuples(st.lists(_rows, max_size=4), st.lists(_ids, max_size=3), st.integers(0, 12))
 
 
 @given(st.lists(_step, min_size=1, max_size=8))
-def test_a_document_and_the_deltas_after_it_make_the_document_of_now(
-    steps: list[tuple[list[Row], list[str], bool, int]],
-) -> None:
-    table, at, page = Table(), NOW, None
+def test_rows_that_come_change_and_go_stand_in_the_order_of_need(steps: list[tuple[list[Row], list[str], int]]) -> None:
+    table, at = Table(), NOW
     held: dict[str, Row] = {}
-    before: dict[str, Row] = {}
-    for rows, gone, asks, hours in steps:
+    for rows, gone, hours in steps:
         at += timedelta(hours=hours)
         for run_id in gone:
             held.pop(run_id, None)
@@ -125,13 +111,5 @@ def test_a_document_and_the_deltas_after_it_make_the_document_of_now(
         held.update({row.run_id: row for row in rows})
         for row in held.values():
             table.put(replace(row), at)
-        view = FleetView("memory://runs", at, table.rows(at))
-        assert view.rows == sorted_rows(held.values(), at) or any(math.isnan(row.loss or 0.0) for row in view.rows)
-        if asks:
-            now = {row.run_id: row for row in view.rows}
-            changed = [row for run_id, row in now.items() if before.get(run_id) is not row]
-            delta = Delta(0, changed, [run_id for run_id in before if run_id not in now]) if page is not None else None
-            page = applied(page, strict(fleet_document(view, delta=delta)))
-            before = now
-            ranks = [{**row, "rank": None} for row in page["runs"]]
-            assert ranks == [{**row, "rank": None} for row in strict(fleet_document(view))["runs"]]
+        shown = table.rows(at)
+        assert shown == sorted_rows(held.values(), at) or any(math.isnan(row.loss or 0.0) for row in shown)

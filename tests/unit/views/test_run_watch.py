@@ -13,6 +13,7 @@ from lastbeat.views.safe import Safe
 from support.channel import ListChannel, down
 from support.looked import LOG, OOM, STEPS, failed, refuse, view_of
 from support.memory import START
+from support.there import there
 from support.world import RUN, World
 
 
@@ -103,10 +104,12 @@ def test_very_many_checkpoints_cost_no_more_than_a_request_for_each_part_that_is
         world.put(f"checkpoints/{number:05}.pt")
         world.put(f"results/{number:05}.json")
     world.put("ranks/0.json", json.dumps({"step": 5}))
+    world.put("curves/1.json", json.dumps({"curves": {"loss": [[START.timestamp(), 50, 3.5]]}}))
     world.look()
     world.store.calls.clear()
-    view = view_of(world)
-    assert [line.rank for line in view.ranks] == [0]
+    watch = RunWatch(world.store, world.policy, RUN)
+    view = there(watch.look())
+    assert ([line.rank for line in view.ranks], watch.curves()["loss"]) == ([0], [3.5])
     assert sum(operation == "list" for operation, _ in world.store.calls) <= 8
 
 
