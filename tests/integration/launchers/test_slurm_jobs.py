@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import stat
 import subprocess
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -141,3 +143,42 @@ def test_a_job_that_somebody_else_submitted_is_adopted_with_its_log_and_its_scri
     found = record(tmp_path, "run")
     assert (found["status"], found["attempt"]["number"], found["job"]["name"]) == ("SUCCEEDED", 2, "run-r1")
     assert "--nodes=1" in found["supervision"]["spec"]["options"]
+
+
+TRAIN = """\
+#!/bin/sh
+#SBATCH --output=%x-%j.out
+while :; do echo "step $((step += 1))/1000 loss 2.5"; sleep 0.2; done
+"""
+
+
+@pytest.mark.parametrize(("command", "when"), [("sbatch", "after"), ("scontrol", "before")])
+def test_a_supervisor_that_is_killed_by_sigkill_at_a_call_of_slurms_loses_nothing(
+    conf: Path, tmp_path: Path, command: str, when: str
+) -> None:
+    run_id = f"llama-{tmp_path.name[-12:]}"
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "train.sbatch").write_text(TRAIN, encoding="utf-8")
+    armed, real = tmp_path / "armed", ask(conf, "sh", "-c", f"command -v {command}").strip()
+    deed = f"rm {armed} 2>/dev/null && kill -9 $PPID"
+    call = f'{real} "$@"'
+    steps = (f"{deed} && exit 1", call) if when == "before" else (call, deed, "exit 0")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / command).write_text("\n".join(("#!/bin/sh", *steps, "")), encoding="utf-8")
+    (tmp_path / "bin" / command).chmod(stat.S_IRWXU)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    options = ("--run-id", run_id, "--launcher", "slurm", "--policy", "megatron_transient", "--interval", "0.5")
+    process = supervise(tmp_path, *options, "--log", f"{run_id}-r*.out", "--", "train.sbatch", PATH=path)
+    first = until(lambda: job_of(tmp_path, run_id), lambda job: job.get("state") == "RUNNING")["id"]
+    armed.touch()
+    ask(conf, "scancel", first)
+    said, _ = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == -signal.SIGKILL, said
+    again = supervise(tmp_path, "--resume", run_id, "--interval", "0.5", PATH=path)
+    until(lambda: job_of(tmp_path, run_id), lambda job: (job.get("number"), job.get("state")) == (1, "RUNNING"))
+    again.send_signal(signal.SIGINT)
+    again.communicate(timeout=LIMIT_S)
+    # A job is said to run before its node has made the file.
+    outputs = until(lambda: list(tmp_path.glob("llama-*.out")), lambda found: len(found) > 1)
+    assert sorted(path.name.rpartition("-")[0] for path in outputs) == [f"{run_id}-r0", f"{run_id}-r1"]
+    assert len(record(tmp_path, run_id)["restarts"]) == 1
