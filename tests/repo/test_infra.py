@@ -6,12 +6,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import pytest
@@ -22,6 +21,7 @@ from lastbeat_cli.main import lastbeat
 from lastbeat_cli.metrics import table
 from support import chart
 from support.checkout import ROOT
+from support.http_sink import Answer, closed_port, http_sink
 
 INFRA = ROOT / "infra"
 UNITS = sorted((INFRA / "systemd").glob("*.service"))
@@ -178,18 +178,6 @@ def test_image_and_chart_have_this_version() -> None:
     assert f"ARG VERSION={__version__}\n" in DOCKERFILE.read_text(encoding="utf-8")
 
 
-class _Metrics(BaseHTTPRequestHandler):
-    body = ""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.body.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 def passes(ago_s: float, interval_s: int = 60) -> str:
     seen, interval = table.SEEN.name, table.INTERVAL.name
     return f'{seen}{{fleet="s3://b/r"}} {time.time() - ago_s!r}\n{interval}{{fleet="s3://b/r"}} {interval_s}.0\n'
@@ -206,13 +194,9 @@ HEALTH = [
 
 @pytest.mark.parametrize(("body", "status"), HEALTH)
 def test_a_container_is_healthy_if(body: str | None, status: int) -> None:
-    handler = type("Metrics", (_Metrics,), {"body": body})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        address = f"127.0.0.1:{server.server_port}"
-        if body is not None:
-            threading.Thread(target=server.handle_request, daemon=True).start()
-        else:
-            server.server_close()
+    with http_sink() as sink:
+        sink.otherwise = Answer(200, (body or "").encode())
+        address = urlsplit(sink.url).netloc if body is not None else f"127.0.0.1:{closed_port()}"
         command = [sys.executable, str(INFRA / "docker" / "health.py"), address]
         done = subprocess.run(command, env={}, capture_output=True, check=False)
     assert done.returncode == status

@@ -71,16 +71,6 @@ needs_promtool = pytest.mark.skipif(
 )
 
 
-@needs_promtool
-def test_promtool_takes_the_alert_rules(tmp_path: Path) -> None:
-    (tmp_path / "rules.yaml").write_text(rules(), encoding="utf-8")
-    done = subprocess.run(
-        ["promtool", "check", "rules", str(tmp_path / "rules.yaml")], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(RULES)} rules found" in done.stdout
-
-
 FLEET_ONE = 'fleet="s3://b/runs"'
 SEEN = {"series": f"lastbeat_fleet_seen_timestamp_seconds{{{FLEET_ONE}}}", "values": "0+60x200"}
 UP = {"series": f"lastbeat_up{{{FLEET_ONE}}}", "values": "1x200"}

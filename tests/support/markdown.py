@@ -8,7 +8,6 @@ from pathlib import Path
 _FENCE = re.compile(r"^(?P<mark>`{3,})(?P<info>[^`\n]*)\n(?P<text>.*?)^(?P=mark)[ \t]*$\n?", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)[^)\n]*\)")
-_PICTURE = re.compile(r"<img\b[^>]*>")
 _SOURCE = re.compile(r"<(?:img|source)\b[^>]*?\b(?:src|srcset)=\"([^\"]+)\"")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 
@@ -59,11 +58,6 @@ class Document:
         """Where links lead and pictures lie."""
         text = _INLINE.sub("", self.prose)
         return [*_LINK.findall(text), *_SOURCE.findall(text)]
-
-    @property
-    def pictures(self) -> list[str]:
-        """Every picture's tag."""
-        return _PICTURE.findall(_INLINE.sub("", self.prose))
 
     @property
     def anchors(self) -> set[str]:

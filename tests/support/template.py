@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from support.checkout import ROOT
@@ -21,6 +22,7 @@ def source() -> dict[str, Any]:
     return parsed
 
 
+@cache
 def transformed(**parameters: str) -> dict[str, Any]:
     """After the SAM transform; the code is what ``sam package`` would have put into a bucket."""
     import boto3  # noqa: PLC0415 - as above
