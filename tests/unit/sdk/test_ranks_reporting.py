@@ -3,7 +3,6 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,19 +14,8 @@ from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.threads import ThreadError
 from support.memory import MemoryStore
-from support.reporting import environment
+from support.reporting import document, environment, ranked
 from support.waiting import until
-
-
-def training(store: MemoryStore, number: int, world: int = 4, every_s: float = 0.2) -> Run:
-    """Rank ``number`` begins to report."""
-    rank = Rank(number, world, number % 2, f"node-{number // 2}")
-    return Run("r", Reporter(lambda: environment(store, beat_s=0.1, rank=rank, rank_beat_s=every_s)), 100)
-
-
-def document(store: MemoryStore, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(store.held[f"r/{name}"].body)
-    return found
 
 
 def text(store: MemoryStore, name: str) -> str:
@@ -35,7 +23,7 @@ def text(store: MemoryStore, name: str) -> str:
 
 
 def begun(store: MemoryStore) -> bool:
-    return "r/metadata.json" in store.held and document(store, "metadata.json").get("begun") is True
+    return document(store, "metadata.json").get("begun") is True
 
 
 class Frequent(BeatTask):
@@ -60,11 +48,10 @@ def test_a_task_of_another_rank_has_its_turn_as_often_as_it_asks_however_rarely_
 
 def test_every_rank_writes_a_heartbeat_and_rank_0_the_documents() -> None:
     store = MemoryStore()
-    runs = [training(store, number) for number in range(4)]
+    runs = [ranked(store, number, 4) for number in range(4)]
     for number, run in enumerate(runs):
         run.step(10 + number, loss=0.5)
         run.set_phase("train")
-    until(lambda: all(f"r/ranks/{number}.json" in store.held for number in range(4)))
     until(lambda: all(document(store, f"ranks/{number}.json").get("attempt") == 1 for number in range(4)))
     until(lambda: all(document(store, f"ranks/{number}.json").get("step") == 10 + number for number in range(4)))
     for run in reversed(runs):
@@ -83,7 +70,7 @@ def test_every_rank_writes_a_heartbeat_and_rank_0_the_documents() -> None:
 
 def test_every_rank_tells_what_ended_one_of_its_threads() -> None:
     store = MemoryStore()
-    runs = [training(store, number, 2) for number in range(2)]
+    runs = [ranked(store, number) for number in range(2)]
     for run in runs:
         run.thread_died(ThreadError("loader: ValueError: bad", "Thread loader …"))
         run.thread_died(ThreadError("other: KeyError", "Thread other …"))
@@ -96,7 +83,7 @@ def test_every_rank_tells_what_ended_one_of_its_threads() -> None:
 
 def test_a_clean_end_of_another_rank_is_not_the_end_of_the_run() -> None:
     store = MemoryStore()
-    lead, other = training(store, 0), training(store, 1)
+    lead, other = ranked(store, 0, 4), ranked(store, 1, 4)
     until(lambda: begun(store))
     assert other.complete()
     assert document(store, "ranks/1.json")["status"] == "completed"
@@ -107,7 +94,7 @@ def test_a_clean_end_of_another_rank_is_not_the_end_of_the_run() -> None:
 
 def test_the_first_error_is_the_runs_and_later_ones_are_kept() -> None:
     store = MemoryStore()
-    runs = [training(store, number) for number in range(4)]
+    runs = [ranked(store, number, 4) for number in range(4)]
     until(lambda: begun(store))
     assert runs[2].fail(ValueError("bad batch"))
     assert runs[3].fail(ConnectionError("peer closed"))
@@ -124,7 +111,7 @@ def test_the_first_error_is_the_runs_and_later_ones_are_kept() -> None:
 
 def test_a_rank_that_is_stopped_is_no_cause() -> None:
     store = MemoryStore()
-    lead, other = training(store, 0), training(store, 1)
+    lead, other = ranked(store, 0, 4), ranked(store, 1, 4)
     until(lambda: begun(store))
     assert other.cancel("received signal 15 (SIGTERM)")
     assert document(store, "ranks/1.json")["status"] == "cancelled"
@@ -137,7 +124,7 @@ def test_errors_of_an_earlier_attempt_are_gone() -> None:
     for name in ("_error", "_complete", "ranks/1.error"):
         store.put_text(f"r/{name}", "OSError: last time\n")
     store.pass_time(60)
-    lead, other = training(store, 0), training(store, 1)
+    lead, other = ranked(store, 0, 4), ranked(store, 1, 4)
     until(lambda: begun(store) and "r/ranks/1.json" in store.held)
     assert not {"r/_error", "r/_complete", "r/ranks/1.error"} & set(store.held)
     other.complete()
@@ -146,7 +133,7 @@ def test_errors_of_an_earlier_attempt_are_gone() -> None:
 
 def test_without_rank_heartbeats_errors_are_told_all_the_same() -> None:
     store = MemoryStore()
-    lead, other = training(store, 0, every_s=0.0), training(store, 1, every_s=0.0)
+    lead, other = ranked(store, 0, 4, every_s=0.0), ranked(store, 1, 4, every_s=0.0)
     until(lambda: begun(store))
     assert other.fail("out of luck")
     assert text(store, "_error").startswith("out of luck\nrank 1 of 4")
@@ -156,7 +143,7 @@ def test_without_rank_heartbeats_errors_are_told_all_the_same() -> None:
 
 def test_a_world_of_one_writes_nothing_of_ranks() -> None:
     store = MemoryStore()
-    run = training(store, 0, world=1)
+    run = ranked(store, 0, 1)
     until(lambda: "r/metadata.json" in store.held)
     run.fail("out of luck")
     assert text(store, "_error") == "out of luck"
@@ -166,7 +153,7 @@ def test_a_world_of_one_writes_nothing_of_ranks() -> None:
 
 def test_other_ranks_keep_quiet_between_their_beats() -> None:
     store = MemoryStore()
-    run = training(store, 3, every_s=3600.0)
+    run = ranked(store, 3, 4, every_s=3600.0)
     run.step(1)
     time.sleep(0.3)
     assert store.calls == []
@@ -198,9 +185,9 @@ def test_a_script_is_a_rank_by(
 
 def test_an_error_that_cannot_be_told_at_once_is_told_when_the_store_is_back() -> None:
     store = MemoryStore()
-    lead = training(store, 0)
+    lead = ranked(store, 0, 4)
     until(lambda: begun(store))
-    other = training(store, 1, every_s=0.0)
+    other = ranked(store, 1, 4, every_s=0.0)
 
     store.refuse("write", UnreachableError("no answer"), key="r/_error")
     assert not other.fail("out of luck", wait_s=0.2)

@@ -1,6 +1,5 @@
 """What ranks write of their sections, by which limits, and that a watchdog without settings makes the right of it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,35 +8,15 @@ import pytest
 import lastbeat
 from lastbeat.model.policy import Policy
 from lastbeat.stores.port import DeniedError
-from lastbeat.training.sdk.beat_tasks import RunEnvironment
 from lastbeat.training.sdk.learning import SpanTimes
-from lastbeat.training.sdk.ranks import Rank
-from lastbeat.training.sdk.reporter import Reporter
-from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.sections import SectionLimits
 from lastbeat.watch.watchdog import Watch, WatchContext
 from support.memory import MemoryStore
-from support.reporting import environment
+from support.reporting import document, ranked
 from support.there import there
 from support.waiting import until
 
 LIMITS = SectionLimits({"checkpointing": 0.3})
-
-
-def training(
-    store: MemoryStore, number: int = 0, world: int = 1, *, every_s: float = 0.2, limits: SectionLimits = LIMITS
-) -> Run:
-    rank = Rank(number, world, number, f"node-{number}")
-
-    def prepare() -> RunEnvironment:
-        return environment(store, beat_s=0.1, rank=rank, rank_beat_s=every_s, sections=limits)
-
-    return Run("r", Reporter(prepare), 100)
-
-
-def document(store: MemoryStore, name: str) -> dict[str, Any]:
-    held = store.held.get(f"r/{name}")
-    return json.loads(held.body) if held is not None else {}
 
 
 def sections(store: MemoryStore, name: str) -> dict[str, float | None]:
@@ -47,7 +26,7 @@ def sections(store: MemoryStore, name: str) -> dict[str, float | None]:
 @pytest.mark.parametrize("number", [0, 1], ids=["rank 0", "another rank"])
 def test_a_rank_says_what_it_is_in_and_marks_itself_while_that_takes_too_long(number: int) -> None:
     store = MemoryStore()
-    runs = [training(store, each, 2) for each in range(2)]
+    runs = [ranked(store, each, sections=LIMITS) for each in range(2)]
     run, name = runs[number], f"ranks/{number}.json"
     with run.section("step"):
         until(lambda: sections(store, name) == {"step": None})
@@ -65,7 +44,7 @@ def test_a_rank_says_what_it_is_in_and_marks_itself_while_that_takes_too_long(nu
 
 def test_it_is_told_when_it_happens_not_at_the_next_beat() -> None:
     store = MemoryStore()
-    runs = [training(store, each, 2, every_s=3600.0) for each in range(2)]
+    runs = [ranked(store, each, every_s=3600.0, sections=LIMITS) for each in range(2)]
     until(lambda: document(store, "metadata.json").get("begun"))
     run = runs[1]
     with run.section("checkpointing"):
@@ -78,7 +57,7 @@ def test_it_is_told_when_it_happens_not_at_the_next_beat() -> None:
 
 def test_without_heartbeats_of_ranks_only_rank_0_tells() -> None:
     store = MemoryStore()
-    runs = [training(store, each, 2, every_s=0.0) for each in range(2)]
+    runs = [ranked(store, each, every_s=0.0, sections=LIMITS) for each in range(2)]
     with runs[1].section("checkpointing"), runs[0].section("checkpointing"):
         until(lambda: "r/ranks/0.late" in store.held)
     for each in reversed(runs):
@@ -90,7 +69,7 @@ def test_where_nothing_may_be_deleted_the_mark_stays_and_training_ends_as_ever()
     store = MemoryStore()
 
     store.refuse("delete", DeniedError("no"))
-    run = training(store)
+    run = ranked(store, 0, 1, sections=LIMITS)
     with run.section("checkpointing"):
         until(lambda: "r/ranks/0.late" in store.held)
     until(lambda: sections(store, "metadata.json") == {None: None})
@@ -100,7 +79,7 @@ def test_where_nothing_may_be_deleted_the_mark_stays_and_training_ends_as_ever()
 
 def test_a_watchdog_with_no_setting_of_its_own_says_what_hangs_and_that_it_goes_on() -> None:
     store = MemoryStore()
-    runs = [training(store, each, 2, limits=SectionLimits({"checkpointing": 1.2})) for each in range(2)]
+    runs = [ranked(store, each, sections=SectionLimits({"checkpointing": 1.2})) for each in range(2)]
     watch = Watch("r", WatchContext(store, [], Policy(), lambda: store.now))
     until(lambda: document(store, "metadata.json").get("begun"))
     assert watch.tick().status.value == "RUNNING"
@@ -123,14 +102,14 @@ SECTIONS = "LASTBEAT_SECTION_TIMEOUTS"
 STATED = [
     pytest.param({SECTIONS: "save:420, step:180"}, {}, {"save": 420.0, None: 1800.0}, id="the environment's"),
     pytest.param({SECTIONS: "save:420"}, {"sections": {"save": 60}}, {"save": 60.0, None: 1800.0}, id="a script's"),
-    pytest.param({SECTIONS: "save:420"}, {"sections": {"save": 0}}, {"save": None}, id="a script may take one back"),
+    pytest.param({SECTIONS: "save:420"}, {"sections": {"save": 0}}, {}, id="a script may take one back"),
     pytest.param(
-        {SECTIONS: "out_of_section:7200"}, {}, {"save": None, None: 7200.0},
+        {SECTIONS: "out_of_section:7200"}, {}, {None: 7200.0},
         id="a long one holds before the first step, too",
     ),
     pytest.param({SECTIONS: "save:420,out_of_section:0"}, {}, {"save": 420.0}, id="it may be off"),
-    pytest.param({}, {"sections": {"save": "soon", 7: 1}}, {"save": None}, id="what is no limit is left out"),
-    pytest.param({}, {"sections": ["save"]}, {"save": None}, id="what is no dictionary is left out"),
+    pytest.param({}, {"sections": {"save": "soon", 7: 1}}, {}, id="what is no limit is left out"),
+    pytest.param({}, {"sections": ["save"]}, {}, id="what is no dictionary is left out"),
 ]  # fmt: skip
 
 
@@ -140,42 +119,22 @@ def test_whose_limit_holds(
     monkeypatch: pytest.MonkeyPatch,
     environ: dict[str, str],
     given: dict[str, Any],
-    expected: dict[str | None, float | None],
+    expected: dict[str | None, float],
 ) -> None:
     monkeypatch.delenv(SECTIONS, raising=False)
-    monkeypatch.setenv("LASTBEAT_BEAT_SECONDS", "0.05")
     for name, text in environ.items():
         monkeypatch.setenv(name, text)
-    seen: dict[str | None, float | None] = {}
-    path = tmp_path / "runs" / "r" / "metadata.json"
-
-    def told() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(path.read_bytes()).get("sections", []) if path.exists() else []
-        return found
-
     with lastbeat.run("r", root=tmp_path / "runs", **given) as run:
-        until(path.exists)
-        outside = until(told) if None in expected else []
-        seen |= {each.get("name"): each.get("limit_s") for each in outside}
+        until((tmp_path / "runs" / "r" / "metadata.json").exists)
+        seen = {span.name: span.limit_s for span in run.sections.spans()}
         with run.section("save"):
-            until(told, lambda each: [one.get("name") for one in each] == ["save"])
-            seen |= {"save": told()[0].get("limit_s")}
-    assert {name: seen.get(name) for name in expected} == expected
-    assert {name for name, limit_s in seen.items() if limit_s} <= set(expected)
-
-
-def test_the_first_step_shortens_what_may_pass_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LASTBEAT_BEAT_SECONDS", "0.05")
-    path = tmp_path / "runs" / "r" / "metadata.json"
-    with lastbeat.run("r", root=tmp_path / "runs", sections={"checkpointing": 420}) as run:
-        run.step(1)
-        until(lambda: path.exists() and json.loads(path.read_bytes()).get("sections"),
-              lambda each: each and each[0].get("limit_s") == 300.0)  # fmt: skip
+            seen |= {span.name: span.limit_s for span in run.sections.spans()}
+    assert {name: limit_s for name, limit_s in seen.items() if limit_s} == expected
 
 
 def test_rank_0_says_for_how_long_others_may_have_waited_for_it() -> None:
     store = MemoryStore()
-    run = training(store, limits=SectionLimits({"checkpointing": 600.0, "step": 600.0, "short": 600.0}))
+    run = ranked(store, 0, 1, sections=SectionLimits({"checkpointing": 600.0, "step": 600.0, "short": 600.0}))
     for name in ("checkpointing", "step", "of no limit"):
         section = run.section(name)
         with section:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from lastbeat.training.sdk.sections import SectionLimits
 from support.hostile import Panic
 from support.memory import MemoryStore
 from support.pairwise import all_pairs
-from support.reporting import environment
+from support.reporting import environment, ranked
 from support.waiting import until
 
 LIMIT_S = 60.0
@@ -180,11 +179,6 @@ def test_an_end_that_is_said_meanwhile_waits_for_no_other_part() -> None:
     assert (after[0], after[-1], after.count(runid.LOG)) == (runid.METADATA, runid.COMPLETE, 1)
 
 
-def training(store: MemoryStore, number: int, **around: Any) -> Run:
-    rank = Rank(number, 2, 0, "node-1")
-    return Run("r", Reporter(lambda: environment(store, beat_s=0.05, rank=rank, rank_beat_s=0.05, **around)))
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(
     ("operation", "name"),
@@ -196,10 +190,10 @@ def training(store: MemoryStore, number: int, **around: Any) -> Run:
 )
 def test_no_part_keeps_another_ranks_error_back(operation: str, name: str, fault: str) -> None:
     store = MemoryStore()
-    lead = training(store, 0)
+    lead = ranked(store, 0)
     until(lambda: count(store, runid.METADATA) > 1)
     failing(store, operation, name, FAULTS[fault])
-    other = training(store, 1)
+    other = ranked(store, 1)
     other.fail("bad", wait_s=0.0)
     until(lambda: "r/_error" in store.held)
     store.heal()
