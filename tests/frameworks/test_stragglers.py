@@ -25,12 +25,10 @@ def report(trained: Trained) -> dict[str, Any]:
 
 ROWS = [
     pytest.param("2", "sleep", "section", {}, id="it sleeps, by its section"),
-    pytest.param("2", "sleep", "hooks", {}, id="it sleeps, by what is left without collectives"),
-    pytest.param(
-        "0", "sleep", "hooks", {"LASTBEAT_BEAT_SECONDS": "0.1,ranks:0"}, id="rank 0, over torch's store alone"
-    ),
+    pytest.param("0", "sleep", "hooks", {"LASTBEAT_BEAT_SECONDS": "0.1,ranks:0"},
+                 id="by what is left without collectives, over torch's store alone"),
     pytest.param("1", "pressure", "section", {}, id="it is kept from its CPU most of the time"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("who", "how", "measured", "environ"), ROWS)

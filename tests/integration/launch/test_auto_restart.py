@@ -138,22 +138,6 @@ def test_a_script_that_was_killed_goes_on_with_the_job_that_it_had_started(
     assert [each["status"] for each in by_dashboard.jobs(job)] == ["FAILED", "SUCCEEDED"]
 
 
-def test_where_the_settings_name_a_fleet_the_run_is_one_of_it(
-    by_dashboard: Head,
-    training: Callable[[str], str],
-    checkpoints: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (tmp_path / "runs").mkdir()
-    monkeypatch.setenv("MONITORING_ROOT", str(tmp_path / "runs"))
-    job = by_dashboard.submit(training("well"))
-
-    assert restarted(by_dashboard, job, checkpoints).success
-    assert (tmp_path / "runs" / job / "_watchdog.json").exists()
-    assert list((tmp_path / "runs" / job / "logs").iterdir())
-
-
 def test_a_cluster_that_does_not_answer_is_no_failure(by_pod: Head, checkpoints: Path, own_state: Path) -> None:
     assert by_pod.kubectl is not None
     job = by_pod.submit(f"sh -c 'echo step 1/9 loss 2; while [ ! -e {checkpoints}/go ]; do sleep 0.2; done'")

@@ -1,7 +1,6 @@
 """How a ``with lastbeat.run(...)`` block ends, and what the watchdog then says."""
 
 from support.training import Site
-from support.waiting import until
 
 
 def test_an_exception_is_told_before_it_goes_on_unchanged(directory: Site) -> None:
@@ -56,26 +55,6 @@ def test_a_block_inside_a_block_is_another_run(directory: Site) -> None:
     assert (inner["status"], inner["reason"]) == ("FAILED", "RuntimeError: inner only")
 
 
-def test_the_same_id_again_is_the_next_attempt(directory: Site) -> None:
-    failing = 'import lastbeat\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n    raise ValueError("first")\n'
-    assert directory.train(failing).exit == 1
-    assert directory.look()["status"] == "FAILED"
-    sleeps = 'import lastbeat, time\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n    time.sleep(600)\n'
-    with directory.running(sleeps):
-        found = until(directory.look, lambda found: found["attempt"] == 2)
-        assert found["status"] == "RUNNING"
-        # A heartbeat comes first, then what an earlier attempt left is deleted.
-        until(lambda: directory.read("_error") is None)
-    assert directory.train('import lastbeat\nwith lastbeat.run("run-1", resume=True): pass\n').exit == 0
-    found = directory.look()
-    assert (found["status"], found["attempt"]) == ("SUCCEEDED", 3)
-
-
-def test_a_schedulers_restart_count_numbers_the_attempt(directory: Site) -> None:
-    directory.train('import lastbeat\nwith lastbeat.run("run-1"): pass\n', SLURM_RESTART_COUNT="4")
-    assert directory.look()["attempt"] == 5
-
-
 def test_settings_that_do_not_say_where_runs_lie_leave_training_alone(directory: Site) -> None:
     script = 'import lastbeat\nwith lastbeat.run("run-1") as run:\n    run.step(1)\n'
     trained = directory.train(script, MONITORING_ROOT="s3://x")
@@ -96,11 +75,3 @@ def test_settings_that_make_no_store_do_not_hold_up_the_end(directory: Site) -> 
     assert trained.exit == 0, trained.said
     assert "endpoint_url is no web address" in trained.said
     assert "lastbeat gives up, and the end of this run is not written" in trained.said
-
-
-def test_a_change_of_directory_does_not_move_the_run(directory: Site) -> None:
-    script = (
-        'import os, lastbeat\nwith lastbeat.run("run-1", root="here") as run:\n    os.chdir("/")\n    run.step(1)\n'
-    )
-    assert directory.train(script).exit == 0
-    assert (directory.folder / "here" / "run-1" / "_complete").exists()

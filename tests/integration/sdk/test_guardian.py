@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -57,41 +56,28 @@ def _gone(site: Site) -> None:
     until(lambda: not guardians(site.folder))
 
 
-class End(NamedTuple):
-    """How the block goes on, its exit status, the cause and the reason that the watchdog soon names, and what stands
-    in ``_error``."""
-
-    script: str
-    exit: int
-    cause: str | None
-    reason: str
-    error: str = ""
-
-
-SEGFAULT = End("ctypes.string_at(0)", -signal.SIGSEGV, "exception", "was killed by SIGSEGV",
-               "Fatal Python error: Segmentation fault")  # fmt: skip
+CRASHED = "Fatal Python error: Segmentation fault"
 ENDS = [
-    End("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, KILLER, "was killed by SIGKILL"),
-    End("os._exit(3)", 3, None, "train.py ended with exit status 3, before its run had ended"),
+    pytest.param("directory", "os.kill(os.getpid(), signal.SIGKILL)", KILLER, "", id="SIGKILL, in a directory"),
+    pytest.param("in_s3", "ctypes.string_at(0)", "exception", CRASHED, id="SIGSEGV, in S3"),
 ]
 
 
-@pytest.mark.parametrize("case", ENDS, ids=["SIGKILL", "os._exit(3)"])
-def test_an_end_is_told_at_once(directory: Site, case: End) -> None:
-    trained = directory.train(f"{BLOCK}{GUARDED}    {case.script}\n")
-    assert trained.exit == case.exit, trained.said
-    found = directory.look_until("FAILED")
-    assert case.reason in found["reason"]
-    assert case.cause in {None, found["cause"]}, found
-    assert case.error in (directory.read("_error") or "")
+@pytest.mark.parametrize(("where", "script", "cause", "error"), ENDS)
+def test_an_end_is_told_at_once(
+    request: pytest.FixtureRequest, where: str, script: str, cause: str, error: str
+) -> None:
+    site: Site = request.getfixturevalue(where)
+    trained = site.train(f"{BLOCK}{GUARDED}    {script}\n")
+    assert trained.exit < 0, trained.said
+    found = site.look_until("FAILED")
+    assert f"was killed by {signal.Signals(-trained.exit).name}" in found["reason"]
+    assert found["cause"] == cause, found
+    assert error in (site.read("_error") or "")
     # But for the frames of its own that a crash or a trace shows.
     said = [line for line in trained.said.splitlines() if not line.startswith("  ")]
     assert not any("lastbeat" in line for line in said), trained.said
-    _gone(directory)
-
-
-def test_an_end_is_told_at_once_in_s3(in_s3: Site) -> None:
-    test_an_end_is_told_at_once(in_s3, SEGFAULT)
+    _gone(site)
 
 
 def test_a_reader_of_its_output_is_not_kept_waiting(directory: Site) -> None:
@@ -230,16 +216,17 @@ def test_runs_of_one_process_have_one(directory: Site) -> None:
     assert [directory.look(run)["status"] for run in ("one", "three")] == ["SUCCEEDED", "SUCCEEDED"]
 
 
-def test_starts_and_ends_leave_no_process(directory: Site) -> None:
+def test_it_leaves_with_the_last_run_and_leaves_no_child(directory: Site) -> None:
     script = START + (
         "for n in range(4):\n"
         '    with lastbeat.run("run-1") as run:\n        run.step(n)\n'
         "try:\n    os.waitpid(-1, os.WNOHANG)\n    print('a child')\nexcept ChildProcessError:\n    pass\n"
+        "print('asleep', flush=True)\ntime.sleep(600)\n"
     )
-    trained = directory.train(script)
-    assert (trained.exit, trained.said) == (0, "")
+    with asleep(directory, script):
+        _gone(directory)
+        assert directory.said() == "asleep\n"
     assert directory.look_until("SUCCEEDED")["attempt"] == 4
-    _gone(directory)
 
 
 @pytest.fixture

@@ -76,15 +76,15 @@ def test_of_the_first_steps_nothing_is_learned_and_of_each_save_it_is() -> None:
     assert times.taken() == {STEPPING: Taken(2, 3.0), OUTSIDE: Taken(2, 3.0), SAVING: Taken(5, 90.0)}
 
 
-def test_a_million_names_and_many_threads_cost_no_memory() -> None:
+def test_many_names_and_threads_cost_no_memory() -> None:
     times = SpanTimes()
 
     def many(first: int) -> None:
-        for number in range(first, first + 50_000):
+        for number in range(first, first + 5_000):
             times.add(SpanKey("section", f"name {number}"), 1.0)
             times.add(SAVING, 1.0)
 
-    threads = [threading.Thread(target=many, args=(each * 50_000,)) for each in range(4)]
+    threads = [threading.Thread(target=many, args=(each * 5_000,)) for each in range(4)]
     for each in threads:
         each.start()
     for each in threads:

@@ -124,8 +124,8 @@ def test_any_name_will_do(run: Run, name: object, expected: str) -> None:
     assert span["name"] == expected
 
 
-def test_a_million_changes_and_names_take_no_more_room_than_a_few(run: Run) -> None:
-    for number in range(200_000):
+def test_many_changes_and_names_take_no_more_room_than_a_few(run: Run) -> None:
+    for number in range(20_000):
         with run.section(f"section {number}"):
             pass
     forgotten = [run.section("forgotten") for _ in range(10_000)]
@@ -353,13 +353,7 @@ def test_the_time_of_a_step_stands_still_while_training_saves_within_it(
         assert (step.name, step.is_late) == ("step", False), "its time begins anew"
 
 
-def test_another_part_of_a_step_does_not_stop_its_time(run: Run) -> None:
-    run.sections.limits = SAVES
-    with run.section("step"), run.section("compute"):
-        assert told(run) == ["step", "compute"]
-
-
-def test_a_save_in_another_thread_does_not_stop_the_time_of_a_step(run: Run) -> None:
+def test_no_other_part_of_a_step_and_no_save_in_another_thread_stops_its_time(run: Run) -> None:
     run.sections.limits = SAVES
     saves, goes_on = threading.Event(), threading.Event()
 
@@ -369,10 +363,10 @@ def test_a_save_in_another_thread_does_not_stop_the_time_of_a_step(run: Run) -> 
             goes_on.wait(30.0)
 
     thread = threading.Thread(target=save)
-    with run.section("step"):
+    with run.section("step"), run.section("compute"):
         thread.start()
         saves.wait(30.0)
-        assert told(run) == ["step", "checkpointing"]
+        assert [span.limit_s for span in run.sections.spans() if span.name == "step"] == [5.0]
         goes_on.set()
         thread.join()
 

@@ -64,7 +64,6 @@ def test_where_no_start_is_known_a_request_means_the_attempt_of_its_number(attem
 
 OTHERS = [
     pytest.param(replace(REQUEST, start_time=BEGAN - timedelta(days=1)), id="of an earlier attempt"),
-    pytest.param(replace(REQUEST, start_time=None), id="of a document without a start"),
     pytest.param(None, id="nothing that can be read"),
 ]
 

@@ -149,20 +149,12 @@ def test_any_exception_leaves_a_block_as_it_came_and_is_told(name: str, tmp_path
     assert {path.name for path in (tmp_path / "r").iterdir()} & {"_error", "_complete"}
 
 
-READ = [
-    pytest.param(" 5e3 ", 5000, id="a text of a number"),
-    pytest.param(VALUES["an array without dimensions"](), 5000, id="an array without dimensions"),
-    pytest.param(VALUES["an int whose methods lie"](), 7, id="an int, whatever its methods say"),
-]
-
-
-@pytest.mark.parametrize(("given_", "read"), READ)
-def test_total_steps_are_read(given_: Any, read: int) -> None:
+def test_total_steps_are_read() -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: environment(store, beat_s=0.01)), given_)
+    run = Run("r", Reporter(lambda: environment(store, beat_s=0.01)), " 5e3 ")  # type: ignore[arg-type]  # as users do
     run.step(1)
     assert run.complete()
-    assert strict(store.held["r/progress.json"].body)["total_steps"] == read
+    assert strict(store.held["r/progress.json"].body)["total_steps"] == 5000
 
 
 LEFT_OUT = [

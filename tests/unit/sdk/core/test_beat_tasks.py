@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lastbeat.stores.port import DeniedError, UnreachableError
-from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, RunStart
+from lastbeat.training.sdk.beat_tasks import Beat, BeatTask, BeatTasks, RunStart
 from lastbeat.training.sdk.ranks import Rank
 from lastbeat.training.sdk.reporter import Reporter
 from lastbeat.training.sdk.run import Run
@@ -135,6 +135,17 @@ def test_which_failure_counts_as_the_beats(
         assert run.complete()
     assert (task.done > 0) is (times < EVER)
     assert [said in text for text in caplog.messages] == [True]
+
+
+def test_each_outage_of_a_task_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    task = Faulty(REFUSED, 0, counts=False)
+    tasks, at = BeatTasks([task]), Beat(Run("r", None), MemoryStore(), "r/", 0.0)
+    with caplog.at_level(logging.WARNING, logger="lastbeat"):
+        for task.left in (2, 1):
+            for _ in range(3):
+                for step in tasks.steps(at):
+                    step.do()
+    assert caplog.messages == ["lastbeat cannot do its part and keeps trying: AccessDenied"] * 2
 
 
 def test_a_time_limit_between_two_beats_is_heeded_when_it_comes() -> None:

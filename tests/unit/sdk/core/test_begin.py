@@ -98,3 +98,26 @@ def test_an_alert_is_of_the_run_that_its_name_makes(root: Path) -> None:
 def test_stragglers_are_on_or_off_in_any_words(root: Path, said: str, on: bool) -> None:
     with lastbeat.run("run-1", root=root, stragglers=said) as run:
         assert (run.sections.steps is not None) == on
+
+
+@pytest.mark.parametrize(
+    ("environ", "given", "attempt"),
+    [
+        pytest.param({}, {"resume": True}, 2, id="a run that is resumed"),
+        pytest.param({"SLURM_RESTART_COUNT": "4"}, {}, 5, id="a scheduler's count of restarts"),
+    ],
+)
+def test_which_attempt_it_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], given: dict[str, Any], attempt: int
+) -> None:
+    for name, text in environ.items():
+        monkeypatch.setenv(name, text)
+    with lastbeat.run("run-1", root=root, **given):
+        pass
+    assert metadata(root)["attempt"] == attempt
+
+
+def test_a_change_of_directory_does_not_move_the_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lastbeat.run("run-1", root=root.name):
+        monkeypatch.chdir("/")
+    assert (root / "run-1" / "_complete").exists()

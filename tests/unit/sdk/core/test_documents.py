@@ -123,10 +123,6 @@ def test_of_many_changes_of_phase_the_latest_are_told() -> None:
     assert told(run) == [f"epoch {epoch}" for epoch in range(1000 - MAX_PHASES, 1000)]
 
 
-def test_progress_before_the_first_step_is_none() -> None:
-    assert ProgressHistory().document(Run("run-1", None), AT) is None
-
-
 def test_progress_has_speed_and_what_is_left() -> None:
     run, pace = Run("run-1", None, total_steps=1000), ProgressHistory()
     run.step(100, loss=2.0, tokens=512)

@@ -349,7 +349,6 @@ def test_an_end_is_waited_for_once_however_often_it_is_told() -> None:
 
 HOPELESS = [
     pytest.param(ValueError("AWS_ENDPOINT_URL is no web address"), id="settings that make no store"),
-    pytest.param(StoreError("the certificates cannot be read"), id="files that make no store"),
     pytest.param(ModuleNotFoundError("No module named 'obstore'"), id="a library that is not installed"),
 ]
 
@@ -371,29 +370,23 @@ def test_the_end_of_a_run_that_cannot_have_a_store_waits_for_nothing(
     assert str(fault) in said
 
 
-def test_a_store_that_could_not_be_had_at_first_is_tried_once_more_at_the_end() -> None:
-    store, tries = MemoryStore(), iter([OSError("Too many open files")])
+LATE = [
+    pytest.param([OSError("Too many open files")], id="is tried once more at the end"),
+    pytest.param([UnreachableError("no answer")] * 2, id="is waited for where it may be had in a moment"),
+]
+
+
+@pytest.mark.parametrize("faults", LATE)
+def test_a_store_that_could_not_be_had_at_first(faults: list[Exception]) -> None:
+    store, tries, tried = MemoryStore(), iter(faults), threading.Event()
 
     def prepare() -> RunEnvironment:
+        tried.set()
         for fault in tries:
-            tried.set()
             raise fault
         return environment(store)
 
-    tried = threading.Event()
     run = Run("r", Reporter(prepare))
     assert tried.wait(LIMIT_S)
     assert run.complete(wait_s=LIMIT_S)
     assert "r/_complete" in store.held
-
-
-def test_a_store_that_may_be_had_in_a_moment_is_waited_for_at_the_end() -> None:
-    store, tries = MemoryStore(), iter([UnreachableError("no answer")] * 2)
-
-    def prepare() -> RunEnvironment:
-        for fault in tries:
-            raise fault
-        return environment(store)
-
-    run = Run("r", Reporter(prepare))
-    assert run.complete(wait_s=LIMIT_S)
