@@ -60,21 +60,6 @@ def test_whoever_asks_for_it_alone_is_refused(root: "Root", store: Store) -> Non
                 call()
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4])
-def test_a_listing_goes_on_behind_it(root: "Root", store: Store, limit: int) -> None:
-    for key in KEYS:
-        store.write(key, b"1")
-    assert root.close is not None
-    with root.close("run/ckpt/"):
-        found: list[tuple[str, bool]] = []
-        more = True
-        while more:
-            page = store.list("", found[-1][0] if found else "", limit)
-            found += [(entry.key, entry.fault is None) for entry in page.entries]
-            more = page.more
-        assert found == _seen(store)
-
-
 @pytest.mark.parametrize(("start_after", "expected"), labelled([
     ("from within it", "run/ckpt/1/x.pt", [("run/ckpt/", False), ("run/metadata.json", True)]),
     ("from its own key", "run/ckpt/", [("run/metadata.json", True)]),

@@ -26,22 +26,6 @@ def _body(store: Store) -> bytes:
     return blob.body
 
 
-def test_a_key_is_created_once(store: Store) -> None:
-    store.write(KEY, b"first", Expect.NOTHING)
-    with pytest.raises(ConflictError):
-        store.write(KEY, b"second", Expect.NOTHING)
-    assert _body(store) == b"first"
-
-
-def test_an_update_holds_only_at_the_expected_version(store: Store) -> None:
-    first = store.write(KEY, b"first", Expect.NOTHING)
-    second = store.write(KEY, b"second", first)
-    with pytest.raises(ConflictError):
-        store.write(KEY, b"late", first)
-    assert _body(store) == b"second"
-    assert store.write(KEY, b"third", second)
-
-
 def test_an_update_of_a_missing_key_is_refused(store: Store) -> None:
     version = store.write(KEY, b"first")
     store.delete(KEY)

@@ -3,12 +3,11 @@ happened is told, nothing else is, and nothing twice but where a process died be
 
 import logging
 import random
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from support.lives import Life, Told, faults, lives
+from support.lives import lives
 from support.watched_world import Plan, WatchedWorld
 
 log = logging.getLogger(__name__)
@@ -38,25 +37,3 @@ def test_every_transition_is_told_and_nothing_else(plan: Plan, anew: bool) -> No
     assert world.faults() == [], f"play it again with {plan}"
     assert world.kills == plan.kills
     assert report.blind is None
-
-
-def _failed_life() -> Life:
-    life = Life("run-7", random.Random(1))
-    life.tell("FAILED")
-    life.tell("RESTARTED", attempt=2)
-    return life
-
-
-TELLINGS: dict[str, tuple[Told, int]] = {
-    "all was told": (Counter({("FAILED", 1): 1, ("RESTARTED", 2): 1}), 0),
-    "a group's alert names no attempt": (Counter({("FAILED", 0): 1, ("RESTARTED", 0): 1}), 0),
-    "nothing was told": (Counter(), 2),
-    "a false alarm": (Counter({("FAILED", 1): 1, ("RESTARTED", 2): 1, ("TIMED_OUT", 1): 1}), 1),
-    "twice": (Counter({("FAILED", 1): 2, ("RESTARTED", 2): 1}), 1),
-    "of the wrong attempt": (Counter({("FAILED", 2): 1, ("RESTARTED", 2): 1}), 2),
-}
-
-
-@pytest.mark.parametrize("told", [pytest.param(row, id=name) for name, row in TELLINGS.items()])
-def test_the_judge_of_these_stories_notices(told: tuple[Told, int]) -> None:
-    assert len(list(faults(_failed_life(), told[0], Counter()))) == told[1]

@@ -71,11 +71,6 @@ def test_another_mistake_has_another(first: Cause, second: Cause) -> None:
     assert fingerprint_of(first) != fingerprint_of(second)
 
 
-def test_line_numbers_and_folders_of_a_frame_count_for_nothing() -> None:
-    moved = "/mnt/code/v2/train.py:61 in main: loss = model(batch)"
-    assert fingerprint_of(cause("boom", FRAME)) == fingerprint_of(cause("boom", moved))
-
-
 def test_a_host_without_a_number_counts_for_nothing_where_the_line_is_known_to_be_its() -> None:
     first, second = cause("lost contact with alpha", host="alpha"), cause("lost contact with beta.lan", host="beta.lan")
     assert fingerprint_of(first) == fingerprint_of(second)

@@ -184,22 +184,3 @@ def test_each_log_shows_what_its_row_says(path: Path) -> None:
     wrong = wrong_in(rows)
     assert rows
     assert wrong == [], "\n".join(wrong)
-
-
-def test_every_row_that_is_wrong_is_named() -> None:
-    document = """\
-groups:
-- about: Rows of which three are wrong
-  text: [steps + log, steps + log of rank 2]
-  rows:
-    right: {type: oom, evidence: out of memory, log: "torch.OutOfMemoryError: CUDA out of memory."}
-    right, by its mark: {type: exception, text: steps + traceback + log, log: "» KeyError: 3\\nBye."}
-    another type: {type: oom, log: "KeyError: 'x'", text: steps + traceback + log}
-    no cause: {type: none, hint: '', ended: true, text: steps}
-    another line: {type: exception, text: steps + traceback + log, log: "KeyError: 3\\n» Bye."}
-"""
-    assert wrong_in(rows_of(document)) == [
-        "another type: expected type 'oom', found 'exception' in 'steps + traceback + log' of '-'",
-        "no cause: expected ended True, found False in 'steps' of '-'",
-        "another line: expected shown in 'Bye.', found 'KeyError: 3' in 'steps + traceback + log' of '-'",
-    ]

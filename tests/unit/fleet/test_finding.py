@@ -28,15 +28,6 @@ def test_the_first_run_of_an_empty_bucket_is_told_of_by_the_next_pass() -> None:
     assert world.told("first") == ["FAILED"]
 
 
-@pytest.mark.parametrize(("living", "shift", "processes"), all_pairs([1, 12, 13, 40], SHIFTS, PROCESSES))
-def test_in_a_small_fleet_a_new_run_is_found_within_two_passes(living: int, shift: str, processes: str) -> None:
-    world, restarted = _world(), PROCESSES[processes]
-    _passes(world, living, 6 + SHIFTS[shift], restarted=restarted)
-    world.run("new").error()
-    _passes(world, living, 2, restarted=restarted)
-    assert world.told("new") == ["FAILED"]
-
-
 @pytest.mark.parametrize(
     ("ended", "living", "shift", "processes"),
     all_pairs(["complete", "silent"], [0, 1, 13], SHIFTS, PROCESSES),

@@ -111,13 +111,6 @@ def test_a_notice_says_what_they_share_and_how_many_are_watched() -> None:
     assert notice.reason == "6 of the 10 runs being watched timed out together"
 
 
-def test_nearly_everything_at_once_is_perhaps_the_store_itself() -> None:
-    world = GroupWorld(10)
-    world.silence(world.run_ids[:9])
-    world.grouper.sweep()
-    assert "credentials" in (world.channel.sent[0].action or "")
-
-
 def test_a_group_that_lasts_is_told_again_only_where_asked_for() -> None:
     world = GroupWorld(3, FleetPolicy(group_runs=3, repeat_s=3600.0))
     world.silence(world.run_ids)

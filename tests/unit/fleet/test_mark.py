@@ -64,14 +64,6 @@ def test_it_says_when_how_long_what_was_seen_and_what_it_cost() -> None:
     assert recent == [{"at": "2026-01-01T12:00:00Z", "requests": [2, 6, 2, 0], "active": 9, "runs": 50, "part": True}]
 
 
-def test_a_warm_process_writes_and_reads_nothing() -> None:
-    store = MemoryStore()
-    mark = MarkWriter(store, FleetPolicy())
-    for _ in range(3):
-        mark.write(REPORT)
-    assert store.calls == [("read", SWEEP_MARK), *[("write", SWEEP_MARK)] * 3]
-
-
 def paid() -> MemoryStore:
     store = MemoryStore()
     store.in_s3()

@@ -18,13 +18,6 @@ def closed_logs(runs: int, closed: int) -> World:
     return world
 
 
-def test_a_note_about_a_run_begins_with_the_run() -> None:
-    world = closed_logs(3, 1)
-    (note,) = world.sweep().notes
-    assert note.startswith("run-0000: ")
-    assert "Permission denied" in note
-
-
 def test_what_is_to_be_noted_of_many_runs_is_one_note_with_their_number() -> None:
     world = closed_logs(20, 15)
     (note,) = world.sweep().notes

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from lastbeat.alerts.port import DeliveryError
 from lastbeat.fleet.deadlines import PassTimes
 from lastbeat.fleet.mark import MarkWriter, read_mark
 from lastbeat.fleet.ping import Ping
 from lastbeat.fleet.sweep import Sweep
-from lastbeat.model.alert import Message
 from lastbeat.model.fleet import PassReport
 from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
+from support.channel import down
 from support.http_sink import Answer, HttpSink, http_sink
 from support.paged import PagedStore
 from support.there import there
@@ -52,10 +51,6 @@ def sweep_of(world: World, *, ping: str | None = None, page: Pages | None = None
     world.through = CountingStore(world.store, tally)
     mark = MarkWriter(world.through, world.fleet)
     return world.fresh_sweep(tally=tally, mark=mark, ping=Ping(ping) if ping else None, views=page)
-
-
-def down(_message: Message) -> None:
-    raise DeliveryError("503", retryable=True)
 
 
 ROWS = [

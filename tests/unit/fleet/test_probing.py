@@ -10,7 +10,6 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.model.raised_alert import RaisedAlert, encode_alerts
 from lastbeat.stores.port import UnreachableError
 from support.paged import PagedStore
-from support.pairwise import all_pairs
 from support.world import World
 
 LIVING = 8
@@ -135,35 +134,6 @@ def test_silence_return_and_deletion_are_found() -> None:
     assert world.told(deleted) == ["TIMED_OUT"]
     _pass(world, deleted)
     assert world.told(silent) == ["TIMED_OUT", "RECOVERED"]
-
-
-@pytest.mark.parametrize(
-    ("name", "after", "restarted"), all_pairs(["a-new", "run-000050-new", "z-new"], [1, 4], [False, True])
-)
-def test_a_new_run_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
-    world = _world(100)
-    world.sweep()
-    _passes(world, after, restarted=restarted)
-    for _ in range(5):
-        world.run(name).both(1)
-        report = _pass(world, restarted=restarted)
-    assert (report.plan, report.statuses) == ("probe", {"RUNNING": LIVING + 1})
-    world.run(name).error()
-    _passes(world, 3, restarted=restarted)
-    assert world.told(name) == ["FAILED"]
-
-
-@pytest.mark.parametrize(("name", "after", "restarted"), all_pairs(["run-000000", "run-000077"], [1, 3], [False, True]))
-def test_an_old_one_that_begins_again_is_found_within_five_minutes(name: str, after: int, restarted: bool) -> None:
-    world = _world(100)
-    world.sweep()
-    _passes(world, after, restarted=restarted)
-    world.run(name).beat(attempt=2, start_time=world.now.isoformat())
-    report = _passes(world, 5, restarted=restarted)
-    assert (report.plan, report.statuses) == ("probe", {"RUNNING": LIVING + 1})
-    # And dies without a word.
-    _passes(world, 12, restarted=restarted)
-    assert world.told(name) == ["TIMED_OUT"]
 
 
 def test_a_listing_that_no_pass_has_the_time_for_goes_on_in_every_second_pass() -> None:

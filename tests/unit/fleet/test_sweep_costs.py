@@ -10,8 +10,6 @@ from lastbeat.stores.kind import S3_LIST
 from support.world import TrainingRun, World
 
 OTHERS = 30
-POLLER = {"HEAD": 2, "GET": 2}
-"""What a script asks of one run, in each minute."""
 
 
 def _looks(prepare: object, each: object, policy: Policy | None = None) -> int:
@@ -85,10 +83,6 @@ def _dollars(living: int, passes: int = 60) -> float:
         assert made.run().statuses == {"RUNNING": living}
         world.after(60)
     return S3_LIST.dollars(tally.since(before)) / passes
-
-
-def test_ten_runs_cost_a_third_of_what_polling_them_costs() -> None:
-    assert _dollars(10) < 10 * S3_LIST.dollars(POLLER) / 3
 
 
 @pytest.mark.parametrize("living", [1, 12, 13])

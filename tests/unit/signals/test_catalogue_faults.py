@@ -87,22 +87,6 @@ def is_told_with_its_line(text: str, line: int, said: Sequence[str]) -> None:
         assert any(word in told for word in words.split("|")), told
 
 
-def test_all_faults_of_all_files_are_told_at_once() -> None:
-    files = {
-        "/own.yaml": "extends: [/b.yaml, nothing_like_it]\nsignals:\n  s: {pattern: '(', severity: bad}\n  t: 3",
-        "/b.yaml": "extends: []\nlimit: {}",
-    }
-    with pytest.raises(CatalogueError) as caught:
-        read(files)
-    assert [(fault.file, fault.line) for fault in caught.value.faults] == [
-        ("/b.yaml", 2),
-        ("/own.yaml", 1),
-        ("/own.yaml", 3),
-        ("/own.yaml", 3),
-        ("/own.yaml", 4),
-    ]
-
-
 def test_what_is_wrong_in_itself_hides_nothing_else() -> None:
     """Faults at every depth: of keys, of values, of patterns, and of what a file says of others."""
     text = """\
