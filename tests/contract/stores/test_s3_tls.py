@@ -3,54 +3,21 @@
 import ssl
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.stores.registry import parse
 from lastbeat.stores.s3_store import s3_store
+from support.certificates import write_authority
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import REGION, S3Server
 
 
-def _certificate(
-    subject: str, issuer: x509.Name | None, public: ec.EllipticCurvePublicKey, signer: ec.EllipticCurvePrivateKey
-) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
-    now = datetime.now(timezone.utc)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(issuer or name)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-
-
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``ca.pem``, and ``server.pem`` for a server on 127.0.0.1."""
-    folder = tmp_path_factory.mktemp("läufe ca")
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca = _certificate("a lab's own authority", None, ca_key.public_key(), ca_key)
-    server = _certificate("store", ca.subject, key.public_key(), ca_key)
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
-    (folder / "server.pem").write_bytes(server.public_bytes(pem) + private)
-    return folder
+    return write_authority(tmp_path_factory.mktemp("läufe ca"))
 
 
 @pytest.fixture

@@ -1,21 +1,16 @@
 """A certificate that nobody vouches for is refused; one of a trusted authority is taken."""
 
-import ipaddress
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from lastbeat.alerts.port import DeliveryError
 from lastbeat.alerts.slack import Slack
 from lastbeat.alerts.webhook import Webhook
+from support.certificates import write_authority
 from support.http_sink import HttpSink, http_sink
 from support.messages import FAILED
 
@@ -26,38 +21,13 @@ class Secured:
     authority: Path
 
 
-def certificate(folder: Path) -> Path:
-    """A certificate of 127.0.0.1 that signed itself, with its key, in one PEM file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(timezone.utc)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / "server.pem"
-    plain = serialization.NoEncryption()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    path = certificate(tmp_path_factory.mktemp("tls"))
+    folder = write_authority(tmp_path_factory.mktemp("tls"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
+    context.load_cert_chain(folder / "server.pem")
     with http_sink(context) as sink:
-        yield Secured(sink, path)
+        yield Secured(sink, folder / "ca.pem")
 
 
 @pytest.mark.parametrize("ask", [pytest.param("send", id="sending"), pytest.param("check", id="checking")])

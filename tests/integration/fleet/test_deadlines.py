@@ -110,14 +110,3 @@ def test_a_channel_that_hangs_holds_no_pass_up_either(fleet: Fleet, sink: HttpSi
     for _ in range(2):
         # A pass that waited until the sending was given up would leave none. On a busy machine it may send nothing.
         until(lambda: short_pass(sweep), lambda _: sink.endless)
-
-
-def test_nor_does_one_that_is_told_that_nobody_can_see(fleet: Fleet, fault_proxy: FaultProxy, sink: HttpSink) -> None:
-    fleet._environment["LASTBEAT_BLIND_MINUTES"] = "0.0001"
-    sink.otherwise = Answer(trickle=True)
-    sweep = fleet.sweep()
-    fault_proxy.inject(Stall())
-    for _ in range(3):
-        # A pass that waited until its requests were given up would leave none that hangs.
-        assert until(lambda: short_pass(sweep), lambda _: fault_proxy.hanging).blind
-    until(lambda: short_pass(sweep), lambda _: sink.requests)

@@ -15,7 +15,6 @@ from lastbeat.fleet.index_store import FleetIndexStore, decode, encode
 from lastbeat.model.fleet import RunLine
 from lastbeat.model.status import Status
 from support.memory import MemoryStore
-from support.row_by_row import labelled
 
 KEY = "_watchdog/fleet.json.z"
 SINCE = datetime(2026, 1, 1, 11, 0, tzinfo=timezone.utc)
@@ -94,18 +93,6 @@ def test_an_owner_is_kept_apart() -> None:
     index = replace(INDEX, runs={"run-1": replace(RUN, line=replace(RUN.line, owner="alice"))})
     assert unpacked(encode(index)) == {**DOCUMENT, "owners": {"run-1": "alice"}}
     assert decode(encode(index)).runs["run-1"].line.owner == "alice"
-
-
-UNUSUAL = [
-    ("with a file that nobody asked for", changed("runs", 0, 2, 1, to=0), replace(RUN, files={name: file for name,
-     file in RUN.files.items() if name != "_complete"})),
-    ("with a whole number for a time", changed("runs", 0, 1, 0, to=1767268761), RUN),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("document", "run"), labelled(UNUSUAL))
-def test_an_unusual_row_is_read(document: object, run: IndexedRun) -> None:
-    assert decode(packed(document)).runs == {"run-1": run}
 
 
 UNKNOWN = [

@@ -51,6 +51,11 @@ def test_a_pass_is_told_from_its_beginning_to_its_end(sink: HttpSink, report: Pa
     assert paths(sink) == expected
 
 
+def test_a_blind_pass_is_silence(sink: HttpSink) -> None:
+    ping_pass(Ping(f"{sink.url}/{UUID}"), PassReport(at=START, blind="no answer", failed=1))
+    assert sink.requests == []
+
+
 def test_the_beginning_is_told_from_the_side(sink: HttpSink) -> None:
     """A server that is slow with the one does not hold the pass up, and hears of the end after it."""
     sink.script.append(Answer(delay_s=0.3))

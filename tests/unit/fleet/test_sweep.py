@@ -69,19 +69,6 @@ def test_a_document_that_is_written_again_and_again_is_found_out() -> None:
     assert world.told("run-0009") == ["TIMED_OUT"]
 
 
-def test_a_damaged_memory_is_found_again_by_listing_and_nothing_is_told_twice() -> None:
-    world = running(30)
-    world.run("run-0003").error()
-    world.sweep()
-    told = list(world.channel.events)
-    world.store.put_text("_watchdog/fleet.json.z", "\x00 no memory")
-    world.after(60)
-    world.beat_all(but=("run-0003",))
-    report = world.sweep(restarted=True)
-    assert report.statuses == {"RUNNING": 29, "FAILED": 1}
-    assert world.channel.events == told
-
-
 def test_what_ended_long_before_anybody_watched_is_history() -> None:
     world = World()
     for number in range(50):

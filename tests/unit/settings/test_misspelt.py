@@ -95,11 +95,8 @@ def test_training_says_only_what_is_near_one_of_its_own(tmp_path: Path) -> None:
     assert told(tmp_path, *names, training=True) == (f"MONITORING_BUKET {SETTING}; did you mean MONITORING_BUCKET?",)
 
 
-@pytest.mark.parametrize("command", labelled([
-    ("where nobody is alerted", ("test-alert",)),
-]))  # fmt: skip
-def test_every_command_says_it_once_and_goes_on(tmp_path: Path, command: tuple[str, ...]) -> None:
-    done = call(LASTBEAT, *command, cwd=tmp_path, MONITORING_ROOT=str(tmp_path), SLACK_WEBHOK_URL="x")
+def test_a_command_says_it_once_and_goes_on(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "test-alert", cwd=tmp_path, MONITORING_ROOT=str(tmp_path), SLACK_WEBHOK_URL="x")
     assert done.stderr.count(f"SLACK_WEBHOK_URL {SETTING}; did you mean SLACK_WEBHOOK_URL?") == 1
     assert done.stdout or done.returncode == 0, done.stderr
 

@@ -25,10 +25,20 @@ def _fleet(place: Path) -> DirectoryStore:
     return store
 
 
+def _fail_to_open(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
+    real = os.open
+
+    def failing(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == name:
+            raise OSError(number, os.strerror(number))
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", failing)
+
+
 ONLY_NAMES = 0o444
 """They can be listed, and nothing else can be known of them."""
 CLOSED: list[tuple[str, int, set[str], set[str]]] = [
-    ("run/ckpt/1/deep", 0, {"run/ckpt/1/deep/"}, {"run/ckpt/1/deep/x.pt"}),
     ("run/logs", ONLY_NAMES, {"run/logs/rank0.log"}, {"run/logs/rank0.log"}),
     ("run", ONLY_NAMES, {"run/_error", "run/ckpt/", "run/logs/", "run/metadata.json"},
      {"run/_error", "run/ckpt/1/deep/x.pt", "run/logs/rank0.log", "run/metadata.json"}),
@@ -96,14 +106,7 @@ def test_whatever_the_file_system_says_of_a_folder_concerns_that_alone(
     place: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError], name: str, fault: str
 ) -> None:
     store = _fleet(place)
-    real = os.open
-
-    def failing(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if path == name:
-            raise OSError(number, os.strerror(number))
-        return real(path, flags, mode, dir_fd=dir_fd)
-
-    monkeypatch.setattr(os, "open", failing)
+    _fail_to_open(monkeypatch, name, number)
     entries = store.list("").entries
     assert {entry.key: type(entry.fault) for entry in entries if entry.fault is not None} == {fault: kind}
     assert set(BESIDE) <= {entry.key for entry in entries if entry.fault is None}
@@ -114,14 +117,7 @@ def test_what_this_process_lacks_is_no_fault_of_a_folder(
     place: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     store = _fleet(place)
-    real = os.open
-
-    def failing(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if path == "run":
-            raise OSError(number, os.strerror(number))
-        return real(path, flags, mode, dir_fd=dir_fd)
-
-    monkeypatch.setattr(os, "open", failing)
+    _fail_to_open(monkeypatch, "run", number)
     with pytest.raises(StoreError, match="cannot list"):
         store.list("")
 
