@@ -21,6 +21,7 @@ from support.compiled import compile_tests
 from support.fake_kubectl import FakeCluster
 from support.fake_kubernetes import FakeKubernetes
 from support.gcs import GoogleServer, run_google
+from support.http_sink import HttpSink, http_sink
 from support.proxy import FaultProxy, run_proxy
 from support.s3 import S3Server, run_s3_server
 from support.seaweed import find_weed, run_seaweed
@@ -97,6 +98,13 @@ def released() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
+
+
+@pytest.fixture
+def sink() -> Iterator[HttpSink]:
+    """A web server of your own, which keeps what it is sent and answers as its script says."""
+    with http_sink() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

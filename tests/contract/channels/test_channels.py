@@ -114,12 +114,6 @@ def test_a_channel_is_off_until_it_is_set_up(name: str) -> None:
     assert not module.channels(SettingValues({setting.name: None for setting in module.SETTINGS}))
 
 
-def test_every_setting_has_its_sentence(name: str) -> None:
-    for setting in registry.module(name).SETTINGS:
-        assert re.fullmatch(r"[A-Z][A-Z0-9_]+", setting.name)
-        assert re.fullmatch(r"[A-Z].+\.", setting.help)
-
-
 def test_its_line_names_its_settings(name: str) -> None:
     assert registry.CHANNELS[name].settings == tuple(setting.name for setting in registry.module(name).SETTINGS)
 

@@ -17,7 +17,7 @@ from lastbeat.alerts.apprise_urls import AppriseUrl
 from lastbeat.alerts.port import DeliveryError
 from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.model.status import Event, Status
-from support.http_sink import Answer, HttpSink, closed_port, http_sink
+from support.http_sink import Answer, HttpSink, closed_port
 from support.messages import FAILED, TIMED_OUT
 from support.waiting import until
 
@@ -82,12 +82,6 @@ def mailbox() -> Iterator[Mailbox]:
     finally:
         server.finish()
         server.stop()
-
-
-@pytest.fixture
-def sink() -> Iterator[HttpSink]:
-    with http_sink() as started:
-        yield started
 
 
 def text_of(mail: Mail) -> str:

@@ -5,7 +5,6 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,18 +14,12 @@ from lastbeat.alerts.port import DeliveryError
 from lastbeat.alerts.slack import Slack
 from lastbeat.alerts.webhook import Webhook
 from lastbeat.alerts.weburl import HttpTimeouts
-from support.http_sink import Answer, HttpSink, http_sink
+from support.http_sink import Answer, HttpSink
 from support.messages import FAILED
 
 TOKEN = "abcdefghijklmnopqrstuvwx"
 PATH = f"/services/T0AAAAAAA/B0BBBBBBB/{TOKEN}"
 QUICK = HttpTimeouts(connect_s=0.5, read_s=0.3, total_s=0.8)
-
-
-@pytest.fixture
-def sink() -> Iterator[HttpSink]:
-    with http_sink() as started:
-        yield started
 
 
 @pytest.fixture(params=[pytest.param(Slack, id="Slack"), pytest.param(Webhook, id="webhook")])

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from lastbeat.fleet.sweep import Sweep
 from lastbeat.model.fleet import PassReport
 from lastbeat.settings.channels import configured_channels
 from lastbeat.views.left_gists import left_for_views
-from support.http_sink import Answer, HttpSink, http_sink
+from support.http_sink import Answer, HttpSink
 from support.proxy import FaultProxy, Stall
 from support.s3 import S3Server
 from support.waiting import until
@@ -36,12 +35,6 @@ HANGS = [
     pytest.param("GET", "/run-3/", id="reading one run"),
     pytest.param("PUT", "/run-3/", id="writing one record"),
 ]
-
-
-@pytest.fixture
-def sink() -> Iterator[HttpSink]:
-    with http_sink() as sink:
-        yield sink
 
 
 class Fleet:

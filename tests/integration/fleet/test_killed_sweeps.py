@@ -17,12 +17,12 @@ import pytest
 
 from support import cli, waiting
 from support.assassin import Assassin
-from support.http_sink import HttpSink, http_sink
+from support.http_sink import HttpSink
 from support.proxy import FaultProxy, Stamp
 from support.s3 import S3Server
 
 SEED = 20260106
-KILLS = 15
+KILLS = 9
 IN_A_ROW = 3
 MOMENTS = 40
 """At so many the first pass can be killed, and each later one at as many as the last that lived had: so most die, and
@@ -75,7 +75,7 @@ class Fleet:
         self.server = server
         self.s3 = server.client()
         self.bucket = server.bucket()
-        self.runs = [Run(f"{name}-{n}", script) for name, script in LIVES.items() for n in range(4)]
+        self.runs = [Run(f"{name}-{n}", script) for name, script in LIVES.items() for n in range(3)]
         self.ahead = timedelta()
 
     @property
@@ -140,25 +140,19 @@ class Fleet:
                     yield run.run_id, alert["event"]
 
 
-@pytest.fixture
-def hook() -> Iterator[HttpSink]:
-    with http_sink() as sink:
-        yield sink
-
-
 @pytest.mark.timeout(1500)
 def test_every_transition_is_told_by_sweeps_that_are_killed(
-    s3_server: S3Server, fault_proxy: FaultProxy, hook: HttpSink, tmp_path: Path
+    s3_server: S3Server, fault_proxy: FaultProxy, sink: HttpSink, tmp_path: Path
 ) -> None:
     fleet = Fleet(s3_server)
     assassin = Assassin()
     fault_proxy.witness = assassin.event
-    hook.heard = assassin.event
+    sink.heard = assassin.event
     settings: dict[str, Any] = {
         **s3_server.environment(),
         "AWS_ENDPOINT_URL": fault_proxy.url,
         "MONITORING_BUCKET": fleet.bucket,
-        "LASTBEAT_WEBHOOK_URL": f"{hook.url}/alerts",
+        "LASTBEAT_WEBHOOK_URL": f"{sink.url}/alerts",
         "LASTBEAT_STATE_DIR": str(tmp_path / "state"),
         "LASTBEAT_INTERVAL_SECONDS": "1",
         "LASTBEAT_GROUPS": "minutes:0.05",
@@ -199,12 +193,12 @@ def test_every_transition_is_told_by_sweeps_that_are_killed(
             told = json.loads(out)
             pending = told["alerts"]["pending"] or int(sweep.returncode == 3)
         going_on = fleet.go_on()
-    assert faults(fleet, hook, died) == []
+    assert faults(fleet, sink, died) == []
 
 
-def faults(fleet: Fleet, hook: HttpSink, died: Counter[tuple[str, str]]) -> list[str]:
+def faults(fleet: Fleet, sink: HttpSink, died: Counter[tuple[str, str]]) -> list[str]:
     told: Counter[tuple[str, str]] = Counter()
-    for request in hook.requests:
+    for request in sink.requests:
         alert = json.loads(request.body)
         told.update((run_id, alert["event"]) for run_id in alert["members"] or [alert["run_id"]])
     wanted: Counter[tuple[str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""Half a hundred scripted lives, a store that refuses, channels that are down, passes that are killed: everything that
+"""Scripted lives, a store that refuses, channels that are down, passes that are killed: everything that
 happened is told, nothing else is, and nothing twice but where a process died between sending and writing it down."""
 
 import logging
@@ -31,7 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_every_transition_is_told_and_nothing_else(plan: Plan, anew: bool) -> None:
     if anew:
         plan = replace(plan, seed=random.SystemRandom().randrange(2**32))
-    world = WatchedWorld(lives(plan.seed, 200 if anew else 50), plan)
+    world = WatchedWorld(lives(plan.seed, 200 if anew else 30), plan)
     report = world.whole_story()
     log.info("%s", world.figures())
     assert world.faults() == [], f"play it again with {plan}"

@@ -139,7 +139,7 @@ def test_an_index_that_cannot_be_used_is_an_empty_one(body: bytes, caplog: pytes
 
 def test_a_bomb_is_not_unpacked() -> None:
     store = MemoryStore()
-    store.write(KEY, zlib.compress(b" " * 200_000_000))
+    store.write(KEY, zlib.compress(b" " * 101_000_000))
     assert FleetIndexStore(store).load() == FleetIndex()
 
 

@@ -1,6 +1,5 @@
 """Runs that somebody archives or forgets: every watcher and every view leaves them out, and they come back."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -236,13 +235,3 @@ def test_who_dies_in_between_leaves_it_out_or_as_it_was(operation: str) -> None:
         assert world.channel.sent == []
         leaving(world).forget("failed", delete=True)
         assert not [key for key in world.store.held if key.startswith("failed/")], "and it can be done again"
-
-
-def test_what_a_newer_version_wrote_survives() -> None:
-    world = fleet()
-    key = "failed/_watchdog.json"
-    document = json.loads(world.store.held[key].body)
-    world.store.put_text(key, json.dumps({**document, "from_the_future": {"a": 1}}))
-    leaving(world).archive("failed")
-    leaving(world).undo("failed")
-    assert json.loads(world.store.held[key].body)["from_the_future"] == {"a": 1}

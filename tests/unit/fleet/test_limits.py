@@ -25,15 +25,10 @@ def status(world: World, run_id: str) -> str:
     return record.status.value if record is not None and record.status is not None else "none"
 
 
-def beat_all(world: World, count: int, minute: int) -> None:
-    for number in range(count):
-        world.run(f"run-{number:04}").both(minute)
-
-
 def test_a_fleet_without_limits_pays_nothing_for_them() -> None:
     world = running(20)
     for minute in range(30):
-        beat_all(world, 20, minute)
+        world.beat_all()
         world.sweep(restarted=minute % 3 == 0)
         world.after(MINUTE)
     assert reads(world) == 0
@@ -46,7 +41,7 @@ def test_they_are_read_once_and_again_when_they_change(in_s3: bool) -> None:
         world.store.in_s3()
     limit(world, {"runs": "*", "stale_minutes": 20})
     for minute in range(60):
-        beat_all(world, 3, minute)
+        world.beat_all()
         if minute == 30:
             limit(world, {"runs": "*", "stale_minutes": 30})
         world.sweep()
@@ -56,10 +51,10 @@ def test_they_are_read_once_and_again_when_they_change(in_s3: bool) -> None:
 
 def test_they_cost_no_look_of_a_run_that_they_say_nothing_of() -> None:
     world = running(10)
-    beat_all(world, 10, 1)
+    world.beat_all()
     world.sweep()
     world.after(MINUTE)
-    beat_all(world, 10, 2)
+    world.beat_all()
     limit(world, {"runs": "run-0003", "stale_minutes": 20}, {"runs": "llama-*", "stale_minutes": 1})
     before = len(world.store.calls)
     world.sweep()
@@ -132,13 +127,13 @@ def test_damage_is_told_in_each_pass_and_no_limit_decides() -> None:
     world.sweep()
     world.store.put_text(LIMITS, '{"schema": 1, "limits": [{"runs": "*", "stale_minutes": -1}]}')
     world.after(MINUTE)
-    beat_all(world, 1, 2)
+    world.run("run-0000").both(2)
     report = world.sweep()
     (note,) = [note for note in report.notes if "limits" in note]
     assert "stale_minutes of * is -1" in note
     assert report.unreadable == {}, "a run that lives needs no limit"
     for _ in range(12):
-        beat_all(world, 1, 2)
+        world.run("run-0000").both(2)
         world.after(MINUTE)
         report = world.sweep()
     assert list(report.unreadable) == ["run-0001"]

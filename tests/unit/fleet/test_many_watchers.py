@@ -153,10 +153,10 @@ class ManyWatchers(RuleBasedStateMachine):
         for truth in self.truths:
             truth.beats = truth.steps = False
         for _ in range(2):
-            self.time_passes(HOUR_S, 12, list(range(5)))
+            self.time_passes(2 * HOUR_S, 6, list(range(5)))
         statuses = [truth.status for truth in self.truths]
         self.nobody_watches_for_a_day()
-        self.time_passes(HOUR_S, 12, list(reversed(range(5))))
+        self.time_passes(2 * HOUR_S, 6, list(reversed(range(5))))
         assert statuses == [Status.TIMED_OUT] * RUNS
         assert [truth.status for truth in self.truths] == statuses
 

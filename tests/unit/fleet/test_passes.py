@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -16,19 +16,13 @@ from lastbeat.model.runid import SWEEP_MARK
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.channel import down
-from support.http_sink import Answer, HttpSink, http_sink
+from support.http_sink import Answer, HttpSink
 from support.paged import PagedStore
 from support.there import there
 from support.waiting import until
 from support.world import World, running
 
 FOREVER = float("inf")
-
-
-@pytest.fixture
-def sink() -> Iterator[HttpSink]:
-    with http_sink() as sink:
-        yield sink
 
 
 @dataclass

@@ -3,14 +3,14 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from lastbeat.alerts.weburl import HttpTimeouts
 from lastbeat.fleet.ping import Ping, ping_pass, trouble
 from lastbeat.model.fleet import PassReport
-from support.http_sink import Answer, HttpSink, closed_port, http_sink
+from support.http_sink import Answer, HttpSink, closed_port
 from support.memory import START
 from support.row_by_row import labelled
 from support.waiting import LIMIT_S
@@ -20,12 +20,6 @@ FOR_EVER_S = 3600.0
 """Longer than any test may take: one that waits for it is ended, and named."""
 
 GOOD = PassReport(at=START, statuses={"RUNNING": 3, "FAILED": 1})
-
-
-@pytest.fixture
-def sink() -> Iterator[HttpSink]:
-    with http_sink() as sink:
-        yield sink
 
 
 def paths(sink: HttpSink) -> list[str]:

@@ -169,11 +169,7 @@ def test_a_run_that_could_not_be_seen_from_the_start_is_told_of_each_time() -> N
         world.store.heal()
         if refused:
             world.store.refuse("read", DeniedError("403"), under="bad/")
-        for minute in range(40):
-            world.after(60)
-            world.run("ok").both(minute)
-            world.run("bad").both(minute)
-            world.sweep(restarted=True)
+        world.sweeps(40, restarted=True)
         assert world.told("bad") == told
 
 
