@@ -215,15 +215,13 @@ def test_ages_go_by_the_servers_clock(store: Store, fault_proxy: FaultProxy) -> 
     assert fault_proxy.count() == 2, "a time that is so far from ours is asked for twice"
 
 
-@pytest.mark.parametrize("fault", [Reset(), Stall(), Stamp({"Date": "no date at all"}), Answer(200, "", {})], ids=repr)
 def test_a_server_that_tells_no_time_leaves_our_own(
-    hurried: Store, fault_proxy: FaultProxy, fault: Fault, caplog: pytest.LogCaptureFixture
+    hurried: Store, fault_proxy: FaultProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fault_proxy.inject(fault)
+    fault_proxy.inject(Reset())
     assert abs(hurried.clock().timestamp() - time.time()) < 60
     assert hurried.clock() <= hurried.clock()
-    # On a busy machine the client may give up before the proxy has read a request that it stalls.
-    assert fault_proxy.count("HEAD") in ({0, 1} if isinstance(fault, Stall) else {1}), "it is asked once"
+    assert fault_proxy.count("HEAD") == 1, "it is asked once"
     assert caplog.records == [], "nobody knows yet whether there is a store at all"
     fault_proxy.clear()
     assert hurried.read("run-1/_error", 10) is None

@@ -1,10 +1,12 @@
-"""A store that hangs, wholly or for one run: what is known is told in time, and nobody takes silence for sight."""
+"""A store or a call that hangs, wholly or for one run: what is known is told in time, and nothing is begun twice."""
 
+import logging
 import threading
 import time
 
 import pytest
 
+from lastbeat.fleet.deadlines import BoundedCalls
 from lastbeat.model.alert import Message
 from lastbeat.stores.port import DeniedError
 from support.world import World
@@ -93,3 +95,29 @@ def test_a_channel_that_hangs_while_it_is_told_who_cannot_be_seen_is_told_later_
             world.run(name).both(2)
         world.sweep(deadline=0.4)
         time.sleep(0.05)
+
+
+def test_one_that_hangs_is_left_alone_and_not_begun_again_before_it_has_ended() -> None:
+    calls, held, begun = BoundedCalls(), threading.Event(), []
+
+    def hang() -> str:
+        begun.append(1)
+        held.wait(60)
+        return "done"
+
+    assert calls.call("call", hang, time.monotonic() + 0.05) is None
+    assert calls.call("call", hang, time.monotonic() + 0.05) is None
+    assert len(begun) == 1
+    assert calls.call("another", lambda: "meanwhile", time.monotonic() + 60) == "meanwhile"
+    held.set()
+    assert calls.call("call", hang, time.monotonic() + 60) == "done"
+    assert len(begun) == 2
+
+
+def test_a_fault_of_ours_is_logged_and_breaks_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> str:
+        raise ZeroDivisionError
+
+    with caplog.at_level(logging.ERROR):
+        assert BoundedCalls().call("the ledger", broken, time.monotonic() + 60) is None
+    assert "the ledger broke" in caplog.text

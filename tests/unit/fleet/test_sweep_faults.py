@@ -10,7 +10,7 @@ from lastbeat.model.fleet import PassReport
 from lastbeat.model.group import LEDGER
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event
-from lastbeat.stores.port import DeniedError, MissingStoreError, UnreachableError
+from lastbeat.stores.port import DeniedError, MissingStoreError, StoreError, UnreachableError
 from support.waiting import until
 from support.world import World, running, told_of
 
@@ -165,3 +165,44 @@ def test_alerts_that_could_not_be_handed_over_by_our_own_fault_are_by_a_later_pa
     report = world.sweep()
     assert (report.unreadable, report.pending) == ({}, 0)
     assert [message.member_count for message in world.channel.sent] == [6]
+
+
+NAME = "run-1"
+
+
+@pytest.mark.parametrize("earlier", [0, 6], ids=["a small record", "a record too large to be kept for nothing"])
+def test_a_run_is_not_forgotten_while_something_is_unsettled(earlier: int) -> None:
+    world = World()
+    run = world.run(NAME)
+    run.both(1)
+    world.sweep()
+    for number in range(earlier):
+        world.after(60)
+        if number % 2:
+            run.delete("_error")
+            run.both(number + 2, age_s=-1)
+        else:
+            run.error()
+        world.sweep()
+    told = len(world.channel.sent)
+    world.after(60)
+    if earlier % 2 == 0:
+        run.error()
+
+    def refuse(operation: str, _key: str) -> None:
+        if operation == "write" and len(world.channel.sent) > told:
+            raise StoreError("the disk is full")
+
+    world.store.before = world.state.before = refuse
+    world.sweep()
+    assert len(world.channel.sent) == told + 1
+    world.store.heal()
+    world.state.heal()
+    world.after(60)
+    assert world.sweep().pending == 0
+    world.after(world.policy.lease_s + 1)
+    world.sweep(restarted=True)
+    assert len(world.channel.sent) == told + 1
+    record = run.record
+    assert record is not None
+    assert record.delivered == len(world.channel.sent)

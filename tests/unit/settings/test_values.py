@@ -1,4 +1,4 @@
-"""What each setting may be, and what people are told when it is something else."""
+"""What each setting may be, what people are told when it is something else, and where alerts link to."""
 
 import math
 from pathlib import Path
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lastbeat.model.setting import Setting
 from lastbeat.model.status import Event
-from lastbeat.settings import Settings, SettingsError, load, table
+from lastbeat.settings import Settings, SettingsError, load, opening, table
 from lastbeat.settings.table import BeatPeriods, GroupLimits, OwnLog, SectionTimeouts, Stragglers
 from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat.stores.s3 import MONITORING_REGION
@@ -250,3 +250,16 @@ def test_who_reports_a_training_is_not_bothered_with_signals(tmp_path: Path) -> 
 
 def test_logs_of_this_machine_are_patterns(tmp_path: Path) -> None:
     assert loaded(tmp_path, LASTBEAT_LOGS=" a.log, /var/log/*.out ,")[table.LOGS] == ("a.log", "/var/log/*.out")
+
+
+@pytest.mark.parametrize(("settings", "link"), labelled([
+    ("a dashboard", {"LASTBEAT_DASHBOARD_URL": "https://runs.example.com"}, "https://runs.example.com/#/runs/run%3A1"),
+    ("below a path", {"LASTBEAT_DASHBOARD_URL": "https://h/team/"}, "https://h/team/#/runs/run%3A1"),
+    ("the page that passes write", {"LASTBEAT_DASHBOARD_URL": "https://h/x/_watchdog/index.html"},
+     "https://h/x/_watchdog/index.html#/runs/run%3A1"),
+    ("a directory without one has none", {}, None),
+    ("it outranks the console of S3", {"MONITORING_ROOT": "s3://b-1/p", "LASTBEAT_DASHBOARD_URL": "https://h"},
+     "https://h/#/runs/run%3A1"),
+]))  # fmt: skip
+def test_run_link(tmp_path: Path, settings: dict[str, str], link: str | None) -> None:
+    assert opening.run_link(load({"MONITORING_ROOT": str(tmp_path), **settings}, {}, tmp_path), "run:1") == link

@@ -7,12 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lastbeat.stores.beneath import Beneath
 from lastbeat.stores.directory import DirectoryStore
-from lastbeat.stores.folder_walk import walk
 from lastbeat.stores.port import ConflictError, Expect, MissingStoreError, StoreError, UnreachableError
 from support.row_by_row import labelled
 from support.there import there
@@ -209,25 +205,6 @@ def test_new_files_can_be_read_by_whom_the_umask_lets(root: Path) -> None:
     finally:
         os.umask(before)
     assert (root / "run-1" / "x").stat().st_mode & 0o777 == 0o640
-
-
-_NAMES = st.text(st.sampled_from("ab-.0~é実 "), min_size=1, max_size=3).filter(lambda n: not n.startswith("."))
-
-
-@given(paths=st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=12), after=st.lists(_NAMES, max_size=3))
-def test_a_walk_is_the_sorted_keys_after_the_start(
-    tmp_path_factory: pytest.TempPathFactory, paths: list[list[str]], after: list[str]
-) -> None:
-    root = tmp_path_factory.mktemp("walk")
-    for parts in paths:
-        path = root.joinpath(*parts)
-        if not path.exists() and not any((root.joinpath(*parts[:n])).is_file() for n in range(1, len(parts))):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("")
-    keys = sorted((p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()), key=lambda k: k.encode())
-    for start in ("/".join(after), "/".join(after) + "/"):
-        expected = [k for k in keys if k.encode() > start.encode()]
-        assert [k for k, _ in walk(Beneath(str(root)), "", start)] == expected
 
 
 def test_a_private_root_is_made_for_its_user_alone(tmp_path: Path) -> None:
