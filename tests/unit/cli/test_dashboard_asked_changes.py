@@ -117,7 +117,6 @@ def test_a_transition_that_nobody_saw_is_not_acknowledged() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        pytest.param({}, "runs and for_s", id="nothing"),
         pytest.param({**WISH, "lift": "1"}, "nothing else", id="two things at once"),
         pytest.param({"lift": "x" * 201}, "by its id", id="to lift a long text"),
         pytest.param({**WISH, "why": "x" * 201}, "200 is the most", id="a long reason"),
@@ -139,7 +138,6 @@ def test_a_transition_that_nobody_saw_is_not_acknowledged() -> None:
         pytest.param({**SEEN, "note": "x" * 201}, "200 is the most", id="a long note"),
         pytest.param({"stop": "mistral-1", "note": "x"}, "nothing else", id="an end with a note"),
         pytest.param({"restart": "mistral-1", "seen": 7}, "as it was shown", id="a restart of what is no text"),
-        pytest.param({"view": "a", "lr": "1"}, "nothing else", id="a view with a part that no view has"),
         pytest.param({"view": 7}, "all of them texts", id="a view whose name is no text"),
     ],
 )

@@ -85,7 +85,6 @@ SAID = [
         "  At: line 14 of standard input",
         id="what was piped in",
     ),
-    pytest.param(replace(ONE, logs=(LogRead("a.log", None, 1, 9),)), "Read: a.log, 1 line, 9 bytes", id="one line"),
     pytest.param(explained(None), "Nothing in it ended the run.", id="a healthy log"),
     pytest.param(explained(None), "  Last: step 6 of 100 (6%), loss 2.25 (rank3.log)", id="and how far it came"),
     pytest.param(explained(None, success=DONE), "  line 14: training done", id="a log that says that it is done"),
@@ -247,7 +246,6 @@ BARE = [
     pytest.param("[rank6]:[E ProcessGroupNCCL.cpp:646] [Rank 6] Some failed", "Some failed", id="an older C++ logger"),
     pytest.param("E1121 04:29:05.239000 26936 torch/api.py:1002] failed", "failed", id="torch's Python logger"),
     pytest.param("2026-11-21 04:28:49,641 [ERROR] [rank0] out of order", "out of order", id="Python's logging"),
-    pytest.param("ValueError: bad", "ValueError: bad", id="nothing to take off"),
     pytest.param("[ERROR] no time", "[ERROR] no time", id="a level alone stays"),
 ]  # fmt: skip
 

@@ -140,9 +140,7 @@ def test_hostile_text_is_one_harmless_line_each_and_valid_json(
     ("step", "total", "told"),
     [
         pytest.param(0, 3, "0%", id="nothing yet"),
-        pytest.param(2, 3, "66%", id="rounded down"),
         pytest.param(999, 1000, "99%", id="100% is only done"),
-        pytest.param(1000, 1000, "100%", id="done"),
         pytest.param(7, 3, "100%", id="a step beyond the last"),
         pytest.param(-1, 3, "0%", id="a step before the first"),
         pytest.param(1, 0, "?", id="no total"),

@@ -76,10 +76,8 @@ def test_a_process_that_is_blind_from_its_start_leaves_what_was_seen(path: Path)
 
 
 LEFT: list[tuple[str, bytes]] = [
-    ("nothing", b""),
     ("half a file", b'lastbeat_passes_total{fleet="s3://bucket/trai'),
     ("no text", bytes(range(256))),
-    ("a file of something else", b"node_load1 0.5\n"),
     ("metrics of ours with other labels", b'lastbeat_passes_total{result="complete"} 41\n'),
     ("another fleet's", b'lastbeat_passes_total{fleet="s3://other/runs",result="complete"} 41\n'),
 ]

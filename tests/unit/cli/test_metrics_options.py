@@ -9,18 +9,14 @@ from lastbeat_cli.metrics.exporter import ExportOptions, check_token, wanted
 
 PORTS: list[tuple[str, tuple[str, int] | None]] = [
     ("9108", ("127.0.0.1", 9108)),
-    ("0", ("127.0.0.1", 0)),
     ("localhost:9108", ("localhost", 9108)),
     ("0.0.0.0:9108", ("0.0.0.0", 9108)),
     ("[::1]:9108", ("[::1]", 9108)),
-    ("node-7.example:9108", ("node-7.example", 9108)),
     ("", None),
     (":9108", None),
-    ("9108:", None),
     ("localhost", None),
     ("-1", None),
     ("65536", None),
-    ("9108.5", None),
     ("٩١٠٨", None),
     ("localhost:0x10", None),
 ]

@@ -42,7 +42,6 @@ def test_each_option_that_a_help_does_not_list_is_documented() -> None:
 
 
 AT = [
-    pytest.param("kubernetes", ("namespace=ml",), ("--namespace=ml",), "", id="a key of the launcher"),
     pytest.param("ray", ("address=http://h:8265/?a=b",), ("--ray-address=http://h:8265/?a=b",), "", id="a URL"),
     pytest.param("ray-pod", ("head-pod=a", "head-pod=b"), ("--head-pod=b",), "", id="the last value counts"),
     pytest.param("slurm", ("namespace=a",), (), "slurm has no such key; it has no keys", id="a launcher without keys"),

@@ -117,9 +117,7 @@ def test_lines_are_the_same_in_whatever_pieces_they_come(pieces: list[bytes]) ->
 @pytest.mark.parametrize(
     ("pattern", "text", "matches"),
     [
-        pytest.param("loss", "step 1 loss 2", True, id="a word"),
         pytest.param("^step", "step 1", True, id="at the beginning"),
-        pytest.param("^step", " step 1", False, id="not at the beginning"),
         pytest.param("needle", "x" * 90_000 + "needle", True, id="far in a very long line"),
         pytest.param("^x+needle", "y" * 5000 + "xneedle", False, id="the beginning of a part is no beginning"),
         pytest.param("x{3}", "xx", False, id="nothing"),
@@ -156,7 +154,6 @@ def test_a_line_that_is_too_long_is_cut_and_says_so(capsys: pytest.CaptureFixtur
         pytest.param([("logs/b.log", 0), ("logs/rank0.log", 0)], LogSelection(), ["logs/b.log"], id="of no rank"),
         pytest.param([("_error", 0)], LogSelection(), [], id="what is no log is not chosen by itself"),
         pytest.param([("_error", 0)], LogSelection(("_err*",)), ["_error"], id="but where it is named"),
-        pytest.param([], LogSelection(("*",)), [], id="nothing there"),
         pytest.param(
             [("logs/rank10.log", 0), ("logs/rank9.log", 0), ("logs/a.log", 0)],
             LogSelection(("*.log",)),

@@ -13,7 +13,6 @@ from lastbeat.views.lines.signs import UTF8, ascii_only, harmless, middle_cut, n
 
 SPARKS = [
     pytest.param((1.0, 2.0, 3.0), 8, "▁▅█", id="from the least to the greatest"),
-    pytest.param((), 8, "", id="nothing is known"),
     pytest.param((None, math.nan, math.inf), 8, "", id="nothing of it is a number"),
     pytest.param((1.0, None, 2.0), 8, "▁·█", id="a gap is seen"),
     pytest.param((5.0, 5.0), 8, "▅▅", id="what stays is in the middle"),
@@ -65,7 +64,6 @@ def test_what_is_cut_in_the_middle_fits_and_keeps_its_ends(text: str, columns: i
 
 STREAMS = [
     pytest.param("utf-8", UTF8, id="UTF-8 has blocks"),
-    pytest.param("ascii", ascii_only("ascii"), id="ASCII has none"),
     pytest.param("iso8859-1", ascii_only("iso8859-1"), id="neither has Latin-1"),
 ]
 

@@ -20,10 +20,8 @@ from lastbeat.model.signal import Catalogue, Signal
 @pytest.mark.parametrize(
     ("source", "framework", "repository"),
     [
-        pytest.param("NVIDIA/nccl#697", "nccl", "nvidia/nccl", id="an issue"),
         pytest.param("github.com/acme/Runs@9e64:logs/a.out#L2-L9", "slurm", "acme/runs", id="lines of a file"),
         pytest.param("https://github.com/acme/runs (history)", "", "acme/runs", id="an address"),
-        pytest.param("acme/runs (what people report)", "", "acme/runs", id="words behind it"),
         pytest.param("local run", "pytorch", "local run (pytorch)", id="no repository: by framework"),
         pytest.param("local run", "slurm/ddp", "local run (slurm/ddp)", id="a framework with a slash is no repository"),
         pytest.param("", "", "told by nobody (any framework)", id="nothing but a provenance"),

@@ -41,7 +41,6 @@ def test_an_index_is_read() -> None:
 FAULTS = [
     pytest.param("{", "it is not JSON", id="no JSON"),
     pytest.param("[1]", "it is no JSON object", id="no object"),
-    pytest.param({"file": "a.log", "label": "oom"}, "id is missing", id="no id"),
     pytest.param(GOOD | {"file": 3}, "file is missing", id="a file that is no text"),
     pytest.param(GOOD | {"label": "omm"}, "'omm' is no error type; there are cancelled, nccl", id="an unknown label"),
     pytest.param(GOOD | {"acceptable_labels": ["x"]}, "'x' is no error type", id="an unknown acceptable label"),

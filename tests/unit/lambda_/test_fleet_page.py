@@ -100,7 +100,6 @@ def test_slack_waits_for_three_seconds_wherever_they_went(ago_s: float, left: fl
 
 OTHERS: list[Any] = [
     ("a web request", web("/"), True),
-    ("a schedule's event", {"version": "0", "source": "aws.scheduler"}, False),
     ("one that asks for a run", {"run_id": "mistral"}, False),
     ("a context of another kind", {"requestContext": {"elb": {}}}, False),
     ("no object", ["requestContext"], False),

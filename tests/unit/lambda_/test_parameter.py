@@ -28,7 +28,6 @@ def answered(aws: HttpSink, body: object, status: int = 200) -> dict[str, str]:
 
 
 READ: list[tuple[str, str, object]] = [
-    ("a parameter", "ssm:/lastbeat/slack", {"Parameter": {"Value": ADDRESS}}),
     ("one with a line's end", "ssm:/lastbeat/slack", {"Parameter": {"Value": f"{ADDRESS}\n"}}),
     ("a secret", "secretsmanager:slack", {"SecretString": ADDRESS}),
     ("a secret as the console makes it", "secretsmanager:slack", {"SecretString": json.dumps({"url": ADDRESS})}),

@@ -75,7 +75,6 @@ def test_a_fleet_is_told_as_it_is() -> None:
         pytest.param(0.123456789, 0.123457, id="six digits are enough"),
         pytest.param(3.0, 3, id="a whole number takes no point"),
         pytest.param(1e300, 1e300, id="a very large one"),
-        pytest.param(None, None, id="nothing"),
     ],
 )
 def test_a_loss_is_a_number_that_json_has_or_text(loss: float | None, expected: object) -> None:

@@ -25,12 +25,9 @@ def told(document: Any, **options: Any) -> HeartbeatFields:
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        pytest.param({"learning_rate": 3e-4}, {"learning_rate": 3e-4}, id="the learning rate"),
         pytest.param({"learning_rate": "3e-4"}, {"learning_rate": 3e-4}, id="a number written as text"),
         pytest.param({"learning_rate": True}, {"learning_rate": None}, id="true is no number"),
         pytest.param({"epoch": 1.5, "loss": []}, {"epoch": 1.5}, id="the epoch beside a broken loss"),
-        pytest.param({"tokens": 10**14}, {"tokens": 10**14}, id="many tokens"),
-        pytest.param({"steps_per_second": 2.5}, {"steps_per_s": 2.5}, id="how fast it is, as told"),
         pytest.param({"steps_per_second": -1}, {"steps_per_s": None}, id="no training goes backwards"),
         pytest.param({"steps_per_second": "Infinity"}, {"steps_per_s": None}, id="nor endlessly fast"),
         pytest.param(
@@ -46,7 +43,6 @@ def told(document: Any, **options: Any) -> HeartbeatFields:
         pytest.param(
             {"step": 140, "total_steps": 9, "steps_per_second": 2}, {"eta_s": None}, id="nothing is left behind the end"
         ),
-        pytest.param({"eta_s": "soon"}, {"eta_s": None}, id="a time that is none"),
         pytest.param(
             {"metrics": {"f1": 0.5, "note": "good", "bad": "NaN"}},
             {"metrics": {"f1": 0.5, "note": None, "bad": math.nan}},
@@ -88,7 +84,6 @@ def test_points_have_a_learning_rate_or_not() -> None:
         pytest.param([AT, "many", 1.0], id="a step that is none"),
         pytest.param([5, 1, 1.0], id="a time that is none"),
         pytest.param([AT - 40 * 365 * 86400, 1, 1.0], id="a time forty years ago"),
-        pytest.param([AT], id="a time alone"),
         pytest.param({"at": AT}, id="an object"),
         pytest.param([AT, 1, 2.0] * 4, id="far too many numbers"),
         pytest.param([AT, 10**400, 1.0], id="a step with hundreds of digits"),

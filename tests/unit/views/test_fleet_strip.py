@@ -28,8 +28,6 @@ def turn(hours: float, after: Status, attempt: int = 1) -> Transition:
     ("history", "now_is", "expected"),
     [
         pytest.param([], (R, 30), [(30, R)], id="a run that has lived for longer than a day is one span"),
-        pytest.param([], (R, 3), [(3, R)], id="a young run begins where it began"),
-        pytest.param([(5, R), (2, F)], (F, 2), [(5, R), (2, F)], id="what happened today is all there"),
         pytest.param([(90, R), (40, T), (30, R)], (R, 30), [(30, R)], id="what happened before is not"),
         pytest.param([(90, R), (23, T)], (T, 23), [(90, R), (23, T)], id="what it was when the day began is there"),
         pytest.param([(24, R), (1, S)], (S, 1), [(24, R), (1, S)], id="exactly a day ago is within the day"),

@@ -34,7 +34,6 @@ def marked(found: Excerpt) -> str:
 @pytest.mark.parametrize(
     ("text", "line", "first"),
     [
-        pytest.param(f"a\nb\n{LINE}\nc\n", 3, 1, id="where its number says"),
         pytest.param(f"{LINE}\n" + "x\n" * 50 + f"{LINE}\n", 1, 1, id="its number, though the same is said later"),
         pytest.param("x\n" * 50 + f"{LINE}\ny\n", 7, 43, id="elsewhere, when its number says something else now"),
         pytest.param("x\n" * 50 + f"{LINE}\n", 0, 43, id="by its words where no number is known"),
@@ -88,7 +87,6 @@ def test_in_a_large_log_it_is_found_from_a_few_windows(text: str, line: int) -> 
     ("text", "note"),
     [
         pytest.param("something else\n", "not found in the file as it is now", id="the file is another one by now"),
-        pytest.param("", "not found in the file as it is now", id="the file is empty by now"),
     ],
 )
 def test_what_is_not_there_any_more_is_shown_alone_and_that_is_said(text: str, note: str) -> None:

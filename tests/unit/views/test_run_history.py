@@ -118,7 +118,6 @@ def log(body: bytes, *, of: int | None = None) -> Blob:
     [
         pytest.param(log(b"a\nb\nc\n"), 2, ("b", "c"), 2, id="the last lines with their numbers"),
         pytest.param(log(b"a\nb"), 5, ("a", "b"), 1, id="a line that has not ended is one"),
-        pytest.param(log(b"a\n\nb\n"), 2, ("", "b"), 2, id="an empty line is one"),
         pytest.param(log(b""), 5, (), None, id="an empty log"),
         pytest.param(
             log(b"ut\nb\nc\n", of=900), 5, ("b", "c"), None, id="the end of a longer log, without half a line"

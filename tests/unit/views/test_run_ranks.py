@@ -71,7 +71,6 @@ def test_a_folder_of_ranks_that_never_ends_is_not_listed_to_its_end() -> None:
     [
         pytest.param("ranks/7.json", True, id="a rank"),
         pytest.param("ranks/07.json", False, id="a number that no rank writes so"),
-        pytest.param("ranks/x.json", False, id="no number"),
         pytest.param("ranks/7.error", False, id="the error of a rank"),
         pytest.param("ranks/7.json/8.json", False, id="deeper in"),
         pytest.param("ranks/99999999.json", False, id="a number beyond any training"),
