@@ -131,12 +131,6 @@ def test_a_run_that_did_not_fail_has_the_end_of_its_log_as_it_is() -> None:
     assert told == Account((), (tail(10),))
 
 
-def test_what_differs_is_told_whole() -> None:
-    other = "RuntimeError: NCCL communicator was aborted\n"
-    told = account(view(evidence=in_log(), error=other, log=tail(10)))
-    assert told.excerpts[1].lines == (other.strip(),)
-
-
 def test_the_rest_of_what_has_to_be_read_is_not_lost() -> None:
     whole = account(view(evidence=in_log(30), error=None, log=tail(40))).excerpts[0]
     shown, rest = trimmed(whole)

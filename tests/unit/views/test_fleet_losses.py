@@ -74,14 +74,6 @@ def test_only_what_failed_within_the_time_counts_and_older_records_are_not_read(
     assert (found.older, found.runs, found.records.unusable) == (1, 2, 0)
 
 
-def test_no_more_records_are_read_than_may_be_and_the_next_time_the_others_are() -> None:
-    store = fleet(*(record(f"run-{number}") for number in range(5)))
-    reader = LossReader(store, "memory")
-    first, second = reader.read(DAY, most=3), reader.read(DAY, most=3)
-    assert (len(first.failures), first.records.unread) == (3, 2)
-    assert (len(second.failures), second.records.unread) == (5, 0)
-
-
 def test_records_that_are_too_many_are_told_if_they_are_young_enough_and_only_what_is_left_is_read_next() -> None:
     store = fleet(*(record(f"run-{number}") for number in range(5)))
     for number in range(7):

@@ -86,14 +86,6 @@ def test_the_table_and_the_run_say_the_same_before_the_first_pass(write: Callabl
     assert facts(row) == facts(view.row)
 
 
-def test_the_cause_stands_in_the_table_at_the_first_look() -> None:
-    looked = Looked()
-    silent(looked.run("a"))
-    row = looked.row("a", watch(looked).open())
-    assert (row.status, row.cause) == (Status.FAILED, "nccl_timeout")
-    assert "SSH to the instance" not in (row.action or "")
-
-
 def test_a_view_that_reads_no_logs_says_so_and_gives_no_advice() -> None:
     looked = Looked()
     silent(looked.run("a"))
@@ -188,17 +180,17 @@ def test_a_run_that_goes_on_writing_is_read_once_a_minute() -> None:
 
 def test_where_requests_cost_money_no_interval_costs_more_for_it() -> None:
     looked = Looked(paid=True)
-    for number in range(9):
+    for number in range(5):
         silent(looked.run(f"dead-{number:02}"))
     watching = watch(looked)
     watching.open()
-    for number in range(9):
+    for number in range(5):
         silent(looked.run(f"later-{number:02}"))
     for _ in range(10):
         looked.asked()
         watching.round()
         assert sum(looked.asked().values()) <= 14, "a listing, or as many reads as cost what one does"
-    rows = settle(watching, rounds=40).rows
+    rows = settle(watching, rounds=24).rows
     assert {row.cause for row in rows} == {"nccl_timeout"}
 
 
