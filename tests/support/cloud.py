@@ -1,10 +1,11 @@
 """The metadata services of three clouds, on loopback: what they answer, and what they do instead."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from support.serving import serving
 
 TOKEN = "AQAEA-token=="
 MACHINE = "gpu-17"
@@ -84,11 +85,5 @@ class CloudService(BaseHTTPRequestHandler):
 @contextmanager
 def fake_cloud() -> Iterator[FakeCloud]:
     server = FakeCloud()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(server):
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

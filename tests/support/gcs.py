@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from support.waiting import LIMIT_S
+from support.serving import serving
 
 _PAGE = 1000
 _KEPT = ("Content-Type", "Cache-Control")
@@ -44,9 +44,9 @@ class GoogleServer:
         self.held: dict[str, dict[str, _Object]] = {}
         self.lock = threading.Lock()
         self._generation = 1_700_000_000_000_000
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     def bucket(self) -> str:
         """A new, empty bucket."""
@@ -63,13 +63,6 @@ class GoogleServer:
         made = _Object(body, self._generation, datetime.now(timezone.utc), headers)
         self.held[bucket][key] = made
         return made
-
-    def run(self) -> None:
-        self._server.serve_forever(poll_interval=0.02)
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def _handler(google: GoogleServer) -> type[BaseHTTPRequestHandler]:
@@ -189,11 +182,6 @@ def _contents(key: str, found: _Object) -> str:
 @contextmanager
 def run_google() -> Iterator[GoogleServer]:
     """A server on a free port of this machine."""
-    server = GoogleServer()
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.close()
-        thread.join(LIMIT_S)
+    google = GoogleServer()
+    with serving(google.server):
+        yield google

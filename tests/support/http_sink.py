@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from support.waiting import LIMIT_S
+from support.serving import serving
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,8 @@ def http_sink(tls: ssl.SSLContext | None = None) -> Iterator[HttpSink]:
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     sink = HttpSink(f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with serving(server, sink.closing):
         yield sink
-    finally:
-        sink.closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(LIMIT_S)
 
 
 def closed_port() -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from support.serving import serving
 from support.waiting import LIMIT_S
 
 
@@ -122,10 +123,10 @@ class FaultProxy:
         self._upstream = urlsplit(upstream).netloc
         self._rules: list[Rule] = []
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         if tls is not None:
-            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_port}"
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.server.server_port}"
 
     def inject(
         self, fault: Fault, *, method: str = "", contains: str = "", body: bytes = b"", times: int | None = None
@@ -182,14 +183,6 @@ class FaultProxy:
         finally:
             connection.close()
             self.witness()
-
-    def run(self) -> None:
-        self._server.serve_forever(poll_interval=0.02)
-
-    def close(self) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @dataclass(frozen=True)
@@ -287,10 +280,5 @@ def _handler(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
 def run_proxy(upstream: str, tls: ssl.SSLContext | None = None) -> Iterator[FaultProxy]:
     """A proxy on a free port of this machine, before ``upstream`` (``http://host:port``); itself https with ``tls``."""
     proxy = FaultProxy(upstream, tls)
-    thread = threading.Thread(target=proxy.run, daemon=True)
-    thread.start()
-    try:
+    with serving(proxy.server, proxy.closing):
         yield proxy
-    finally:
-        proxy.close()
-        thread.join(LIMIT_S)

@@ -1,15 +1,14 @@
 """A proxy that writes down what is asked of AWS, as the actions that a policy has to allow."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from support.proxy import FaultProxy
+from support.serving import serving
 from support.template import ACCOUNT, REGION, Call
-from support.waiting import LIMIT_S
 
 _TARGETS = {
     "AmazonSQS.SendMessage": ("sqs:SendMessage", "QueueUrl"),
@@ -38,13 +37,8 @@ class Recorder(FaultProxy):
 def run_recorder(upstream: str) -> Iterator[Recorder]:
     """A recorder on a free port, before ``upstream``."""
     recorder = Recorder(upstream)
-    thread = threading.Thread(target=recorder.run, daemon=True)
-    thread.start()
-    try:
+    with serving(recorder.server, recorder.closing):
         yield recorder
-    finally:
-        recorder.close()
-        thread.join(LIMIT_S)
 
 
 def _call(method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Call:
