@@ -36,8 +36,3 @@ class ListChannel:
 def down(_message: Message) -> DeliveryError:
     """Not reachable for now."""
     return DeliveryError("503 Service Unavailable", retryable=True)
-
-
-def refusing(_message: Message) -> DeliveryError:
-    """Will never take it."""
-    return DeliveryError("404 no_service", retryable=False)

@@ -72,7 +72,6 @@ def fleet(s3_server: S3Server, fault_proxy: FaultProxy, slack: HttpSink, tmp_pat
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(Stall(), id="it never arrives"),
         pytest.param(StallAnswer(), id="it arrives, and its answer does not"),
         pytest.param(HoldBack(), id="it arrives when another one has taken its place"),
     ],

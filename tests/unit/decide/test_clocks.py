@@ -99,6 +99,17 @@ def test_a_clock_that_is_slower_than_the_limit_is_learned_at_the_second_look_and
     assert world.look(restarted=restarted).status.value == "FAILED"
 
 
+def test_a_clock_that_is_set_back_while_it_runs_is_known_for_slow_and_taken_for_no_silence() -> None:
+    world = World()
+    for skew_s in (0.0, -200.0, -200.0):
+        world.skew_s = skew_s
+        world.beat()
+        outcome = world.look()
+        assert outcome.status.value == "RUNNING"
+        assert ("clock_skew" in outcome.conditions) is (skew_s != 0)
+        world.after(300)
+
+
 @pytest.mark.parametrize("restarted", [True, False], ids=["--once", "loop"])
 @pytest.mark.parametrize("own", ["2026-01-01T11:37:00Z", "2026-01-01T11:00:00"], ids=["its zone named", "no zone"])
 def test_an_old_document_that_is_written_again_and_again_is_no_life(own: str, restarted: bool) -> None:

@@ -11,7 +11,7 @@ from lastbeat.model.policy import DEFAULT_ALERT_ON, Policy
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
 from lastbeat.watch.decide import flapping
-from support.flaps import natural, wrongly_told
+from support.flaps import wrongly_told
 from support.laws import examples
 from support.world import World
 
@@ -215,12 +215,3 @@ def test_the_last_that_people_were_told_is_right_once_it_is_steady(steps: list[t
     elif last is not None and last.event in {Event.TIMED_OUT, Event.RECOVERED, Event.FLAPPING}:
         assert record.status is Status.RUNNING
         assert last.event is Event.RECOVERED
-
-
-@given(st.lists(st.tuples(st.sampled_from([20.0, 25.0, 61.0]), _acts), max_size=30))
-@settings(max_examples=examples(20, 5000))
-def test_with_at_most_three_flips_an_hour_every_one_is_told(steps: list[tuple[float, Act]]) -> None:
-    world = _lived(steps)
-    record = world.record_after_look()
-    naturally = [event for event in map(natural, record.history) if event is not None]
-    assert [message.event for message in world.channel.sent] == naturally

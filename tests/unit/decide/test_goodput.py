@@ -238,7 +238,7 @@ def adds_up(found: Goodput | None) -> None:
     assert found.ettr is None or 0 <= found.ettr <= (found.ettr_most or 0) <= 1
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(80))
 @given(
     st.lists(times, min_size=1, max_size=6),
     st.integers(-100, 4000),
@@ -261,7 +261,7 @@ def test_the_parts_add_up_to_the_wall_time_whatever_was_seen(
     adds_up(goodput(kept, at(now), restart_waits=waits, watched_from=watched_from))
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 30)), min_size=3, max_size=12), st.integers(1, 3))
 def test_attempts_that_are_summed_up_count_as_before(plan: list[tuple[int, int]], most: int) -> None:
     """Of attempts whose every moment is known, one step a second, each resuming up to so many steps back."""

@@ -82,6 +82,12 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
         ["SUCCEEDED", "TIMED_OUT"],
     ),
     (
+        "a new attempt by start time alone reopens a preempted run, which people need not hear of",
+        [(0, beat_at_start(), "RUNNING"), (60, lambda s: s.put("_preempted"), "PREEMPTED"),
+         (60, nothing, "PREEMPTED"), (60, beat_at_start(), "RUNNING")],
+        [],
+    ),
+    (
         "a script without attempts that takes its _error away and beats again is running again",
         [(0, lambda s: s.both(1), "RUNNING"), (60, lambda s: s.error("boom"), "FAILED"),
          (60, lambda s: s.delete("_error"), "FAILED"), (60, lambda s: s.both(1), "RUNNING"),
@@ -145,6 +151,12 @@ HISTORIES: list[tuple[str, list[Step], list[str]]] = [
          (60, lambda s: (s.error("unseen"), s.after(5), s.beat(attempt=3)), "RUNNING"),
          (60, lambda s: s.complete(), "SUCCEEDED")],
         ["FAILED", "SUCCEEDED"],
+    ),
+    (
+        "attempts that begin within one second of the store's clock do not bring the first one's _error back",
+        [(0, lambda s: s.beat(attempt=1), "RUNNING"), (60, lambda s: s.error("boom"), "FAILED"),
+         (0, lambda s: s.beat(attempt=2), "RUNNING"), (0, lambda s: s.beat(attempt=3), "RUNNING")],
+        ["FAILED"],
     ),
     (
         "a number that goes down without a start time is odd, and still life",
@@ -218,6 +230,16 @@ def test_people_are_told_only_what_they_asked_for() -> None:
     assert [t.after.value for t in world.record_after_look().history] == [
         "RUNNING", "TIMED_OUT", "FAILED", "RUNNING",
     ]  # fmt: skip
+
+
+def test_a_run_that_its_missing_sentinel_opens_again_is_its_next_attempt() -> None:
+    world = World()
+    for act in (lambda: world.both(1), lambda: world.error("boom"), lambda: (world.delete("_error"), world.both(1))):
+        act()
+        world.look()
+        world.after(60)
+    history = world.record_after_look().history
+    assert [(each.attempt, each.after.value) for each in history] == [(1, "RUNNING"), (1, "FAILED"), (2, "RUNNING")]
 
 
 def test_a_warning_is_not_lost_when_the_alert_it_came_with_is_not_wanted() -> None:

@@ -87,7 +87,7 @@ def test_it_is_recovered_by_a_beat_and_not_by_a_watcher_that_does_not_learn() ->
 SPANS = st.none() | st.floats(0.1, 5000.0)
 
 
-@settings(max_examples=examples(100, 5000))
+@settings(max_examples=examples(40, 5000))
 @given(beat_s=SPANS, gap_s=SPANS, silent_s=st.floats(0.0, 4000.0), stale_s=st.sampled_from([60.0, 600.0, 3600.0]))
 def test_what_is_learned_is_never_later_than_the_fixed_limit_nor_sooner_than_its_history(
     beat_s: float | None, gap_s: float | None, silent_s: float, stale_s: float

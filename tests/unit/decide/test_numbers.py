@@ -115,7 +115,7 @@ def test_each_look_at_an_attempt_compares_its_batch_with_the_one_before(tokens_p
 # The levels.
 
 
-@pytest.mark.parametrize(("minutes", "noise"), [(20, 0.01), (60, 0.06), (150, 0.01), (150, 0.06)])
+@pytest.mark.parametrize(("minutes", "noise"), [(20, 0.01), (150, 0.06)])
 def test_a_divergence_is_reported_before_the_loss_is_twice_what_it_was(minutes: int, noise: float) -> None:
     run = replace(PLAIN, hours=5.0, noise=noise, higher=lambda hours: 2 ** max(0.0, (hours - 2) * 60 / minutes))
     found = there(first(run, "loss_diverging"))
@@ -129,10 +129,8 @@ def test_a_jump_that_stays_is_reported_after_a_hundred_steps() -> None:
 
 
 QUIET = [
-    ("a run whose loss falls and whose pace is steady", PLAIN),
     ("a step that takes a fifth longer", replace(PLAIN, slower=after(2.0, 1.2))),
     ("five slow minutes", replace(PLAIN, slower=lambda hours: 3.0 if 2.0 <= hours < 2.0 + 5 / 60 else 1.0)),
-    ("evaluations of eight minutes", replace(PLAIN, pause_minutes=8.0, pause_every_minutes=30.0)),
     ("one long evaluation", replace(PLAIN, pause_minutes=40.0, pause_every_minutes=130.0)),
     ("steps of very different lengths", replace(PLAIN, jitter=0.6)),
     ("a slow beginning", replace(PLAIN, slower=lambda hours: 3.0 if hours < 0.3 else 1.0)),
@@ -166,7 +164,7 @@ def test_nothing_is_said_in_the_first_twentieth_or_before_two_hundred_steps() ->
         assert looks.look(curve, curve.points[-1].at) == {}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_healthy_runs_raise_nothing(seed: int) -> None:
     run = replace(healthy(100 + seed), hours=4.0)
     assert {name for _, _, conditions in watched(run) for name in conditions} == set()
@@ -326,17 +324,10 @@ def slow_world() -> World:
     return world
 
 
-def test_a_watch_sees_the_curve_of_documents_without_points() -> None:
-    world = slow_world()
-    assert world.channel.events == ["WARNING"]
-    assert "2 s a step since step 103" in world.channel.sent[0].conditions["slowdown"]
-
-
 @pytest.mark.parametrize(
     ("tokens_per_s", "warnings"),
     [
         pytest.param(8000.0, [], id="twice the batch takes twice the time"),
-        pytest.param(4000.0, ["WARNING"], id="the same batch takes twice the time"),
         pytest.param(5000.0, ["WARNING"], id="a batch that is a little larger takes twice the time"),
         pytest.param(None, ["WARNING"], id="training no longer says how many tokens"),
     ],
@@ -360,8 +351,10 @@ def test_no_speed_that_training_claims_damages_the_record(tokens_per_s: float) -
     assert numbers.tokens is None
 
 
-def test_a_watch_that_has_seen_little_leaves_the_condition_as_it_is() -> None:
+def test_a_watch_sees_the_curve_of_documents_without_points_and_one_that_has_seen_little_changes_nothing() -> None:
     world = slow_world()
+    assert world.channel.events == ["WARNING"]
+    assert "2 s a step since step 103" in world.channel.sent[0].conditions["slowdown"]
     assert "slowdown" in world.record_after_look().conditions
     go(world, 3, 60)
     assert "slowdown" in world.record_after_look(restarted=False).conditions

@@ -1,15 +1,9 @@
 """Whose run it is: what training says of it is kept, told and bounded, and mentions nobody."""
 
-import json
 from typing import Any
 
 import pytest
 
-from lastbeat.alerts.document import document
-from lastbeat.alerts.plain import render
-from lastbeat.alerts.slack_blocks import payload
-from lastbeat.model.document import outcome_document
-from lastbeat_cli.plain import lines
 from support.world import World
 
 
@@ -58,31 +52,3 @@ def test_an_owner_that_changes_is_written_down_once() -> None:
         written.append(world.record_writes())
     first = written[0]
     assert written == [first, first, first + 1, first + 1, first + 2, first + 2]
-
-
-def test_everybody_reads_whose_it_is() -> None:
-    world = World()
-    world.beat(owner="alice", team="vision")
-    world.look()
-    world.error("ValueError: bad")
-    outcome = world.look()
-    (message,) = outcome.alerts
-    assert "Owner: alice (vision)" in lines(outcome)
-    told = outcome_document(outcome)
-    assert (told["owner"], told["team"]) == ("alice", "vision")
-    assert (document(message)["owner"], document(message)["team"]) == ("alice", "vision")
-    assert any(line.split() == ["│", "Owner", "alice", "(vision)"] for line in render(message).split("\n"))
-    assert "*Owner* `alice (vision)`" in json.dumps(payload(message))
-
-
-@pytest.mark.parametrize("hostile", ["<!channel>", "@here", "`<!here>`"])
-def test_an_owner_that_training_wrote_mentions_nobody(hostile: str) -> None:
-    world = World()
-    world.beat(owner=hostile, team=hostile)
-    world.error("ValueError: bad")
-    (message,) = world.look().alerts
-    said = json.dumps(payload(message), ensure_ascii=False)
-    assert "<!" not in said
-    assert "<@" not in said
-    # In text that only fallbacks show there is no bell, either.
-    assert "@here" not in payload(message)["text"]

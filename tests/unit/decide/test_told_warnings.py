@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.laws import examples
 from support.world import World
 
 SLOW = "STRAGGLER DETECTION WARNING: GPU 3 is slow\n"
@@ -45,13 +46,12 @@ class Followed:
         return sum("warning_in_log" in alert.conditions for alert in self.world.channel.sent)
 
 
-@pytest.mark.parametrize("before", [pytest.param("", id="short"), pytest.param("x" * 99 + "\n", id="long")])
 @pytest.mark.parametrize(
-    "who",
+    ("who", "before"),
     [
-        pytest.param("wc" * 12, id="a loop and --once in turn"),
-        pytest.param("c" + "w" * 23, id="a loop that begins after somebody has looked"),
-        pytest.param("w" * 12 + "c" * 12, id="a loop, and Lambda when it is no more"),
+        pytest.param("wc" * 12, "x" * 99 + "\n", id="a loop and --once in turn, over a long log"),
+        pytest.param("c" + "w" * 23, "", id="a loop that begins after somebody has looked"),
+        pytest.param("w" * 12 + "c" * 12, "", id="a loop, and Lambda when it is no more"),
     ],
 )
 def test_a_line_is_told_once_and_stands_for_half_an_hour(who: str, before: str) -> None:
@@ -63,7 +63,7 @@ def test_a_line_is_told_once_and_stands_for_half_an_hour(who: str, before: str) 
     assert run.standing == [False] + [True] * 7 + [False] * 17
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.text("wc", min_size=6, max_size=30), st.sampled_from([60, 300, 1500]))
 def test_whoever_looks_one_line_raises_one_alert(who: str, every_s: int) -> None:
     run = Followed(SLOW)
@@ -93,7 +93,7 @@ def test_a_line_that_a_cold_reader_no_longer_sees_stands_as_long() -> None:
 
 def test_lines_beyond_number_are_not_kept() -> None:
     run = Followed()
-    for number in range(100):
+    for number in range(70):
         run.print(f"STRAGGLER DETECTION WARNING: GPU {number} is slow\n")
         run.looks("w", 20)
     record = run.loop.tick().record

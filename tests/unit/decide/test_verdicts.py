@@ -260,21 +260,6 @@ def test_what_an_error_was_recorded_as_stands_whatever_becomes_of_the_request(re
     assert world.channel.events == ([] if readable else ["FAILED"])
 
 
-def test_the_next_attempt_of_a_preempted_run_opens_it_again() -> None:
-    world = World()
-    world.beat(start_time=world.now.isoformat())
-    world.look()
-    world.after(60)
-    world.put("_preempted")
-    assert world.look().status.value == "PREEMPTED"
-    world.after(60)
-    assert world.look().status.value == "PREEMPTED"
-    world.after(60)
-    world.beat(start_time=world.now.isoformat())
-    outcome = world.look()
-    assert (outcome.status.value, outcome.record and outcome.record.attempt.number) == ("RUNNING", 2)
-
-
 def test_limits_are_named_as_they_were_set() -> None:
     outcome = look(lambda s: s.both(5, age_s=31), Policy(stale_s=30))
     assert outcome.reason == "Both heartbeats stale (>0.5m)"

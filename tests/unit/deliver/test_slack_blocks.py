@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 
 from lastbeat.alerts.slack_blocks import payload
 from lastbeat.model.alert import MentionedPerson, Message
-from lastbeat.model.cause import Evidence
 from lastbeat.model.figures import Figures
 from lastbeat.model.status import Event, Status
 from support.laws import examples
@@ -97,39 +96,13 @@ def assert_obeys_nobody(sent: dict[str, Any]) -> None:
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", raw)
     assert "<!" not in raw
     assert "<@" not in raw
+    assert not re.search(r"@(here|channel)\b", sent["text"]), "a bell, in text that only fallbacks show"
 
 
 @given(hostile_messages)
 @settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_message_leaves_the_limits_or_breaks_out(message: Message) -> None:
     sent = payload(message)
-    assert_within_limits(sent)
-    assert_obeys_nobody(sent)
-
-
-EVERYWHERE = [
-    pytest.param("<!channel> <!here|x> <!subteam^S1>", id="a mention of everybody"),
-    pytest.param("<https://evil.example|click here> http://evil.example", id="a link"),
-    pytest.param("`*out*`", id="the end of a code span"),
-    pytest.param("&lt;!channel&gt;", id="what is escaped already"),
-    pytest.param("&" * 5000, id="what grows fivefold when it is escaped"),
-    pytest.param("", id="nothing"),
-    pytest.param("\x1b[31m\x00\u202e", id="control characters"),
-]
-
-
-@pytest.mark.parametrize("text", EVERYWHERE)
-def test_hostile_text_in_every_place(text: str) -> None:
-    sent = payload(
-        replace(
-            FAILED, run_id=text, reason=text, cause=text, action=text, conditions={text: text}, instance_id=text,
-            phase=text, log_tail=(text,) * 50, stack=(text,) * 50,
-            evidence=Evidence(text, 7, text, host=text), frames=(text,) * 9, also_seen=(text,) * 9, similar=text,
-            notes=(text,) * 50, where=text, link="https://x.example/" + text,
-            key=text, members=(text,) * 60, member_count=300, shared={text: text}, member_notes=(text,) * 60,
-            log_name=text, checkpoint=text, restart=text, ranks=text, owner=text, team=text,
-        )
-    )  # fmt: skip
     assert_within_limits(sent)
     assert_obeys_nobody(sent)
 

@@ -3,7 +3,6 @@
 import pytest
 
 from lastbeat.alerts.facts import facts
-from lastbeat.model.policy import Policy
 from support.world import World
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -27,12 +26,3 @@ def test_the_age_of_the_step_stands_beside_it(stood_s: float, text: str) -> None
     world.look()
     assert world.channel.events == ["WARNING"]
     assert step_in_alert(world) == text
-
-
-def test_a_run_that_was_given_up_for_standing_still_says_since_when() -> None:
-    world = World(Policy(stall_s=20 * MINUTE))
-    world.beat()
-    world.progress(7, recent=[[world.instance_now.timestamp() - HOUR, 7, 2.0]])
-    world.look()
-    assert world.channel.events == ["TIMED_OUT"]
-    assert step_in_alert(world) == "7/1000 (0%), 1h 00m before"

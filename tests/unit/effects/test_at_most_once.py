@@ -4,7 +4,6 @@ long as somebody lives on, and people are told at least once."""
 import contextlib
 from dataclasses import dataclass, field
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -13,7 +12,7 @@ from lastbeat.model.action import Action
 from lastbeat.model.alert import Message
 from lastbeat.model.record import Record
 from lastbeat.model.status import Event, Status
-from lastbeat.stores.port import ConflictError, StoreError, UnreachableError
+from lastbeat.stores.port import StoreError, UnreachableError
 from lastbeat.watch.effects.actions import ExecutorError, NotDoneError, request
 from lastbeat.watch.effects.outbox import enqueue
 from lastbeat.watch.effects.runner import ACTION_LEASE_S, EffectRunner
@@ -253,14 +252,4 @@ class Protocol(RuleBasedStateMachine):
 
 
 TestProtocol = Protocol.TestCase
-TestProtocol.settings = settings(max_examples=examples(50, 3000), stateful_step_count=30, deadline=None)
-
-
-def test_a_lost_race_carries_nothing_out() -> None:
-    world = World()
-    one, two = world.executor(), world.executor()
-    record = request(Record("mistral", conditional_writes=True), Action("r1", "restart", START, "policy", "hang"))
-    two.round("r1")
-    with pytest.raises(ConflictError):
-        one.runner.record(record, START, must_write=True)
-    assert world.cluster.submitted == {"r1": 1}
+TestProtocol.settings = settings(max_examples=examples(30, 3000), stateful_step_count=30, deadline=None)

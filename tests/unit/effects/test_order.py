@@ -85,7 +85,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=30))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_order_in_which_alerts_were_decided_is_the_order_in_which_a_channel_gets_them(
     did: list[tuple[Any, ...]],
 ) -> None:

@@ -22,15 +22,6 @@ def record_with_alert() -> Record:
     return enqueue(Record("run"), Message("run", Event.FAILED, Status.FAILED, "boom", NOW))
 
 
-def test_a_claim_keeps_others_away_until_it_runs_out() -> None:
-    claimed, mine = claim(record_with_alert(), [SLACK], "me", NOW, 60)
-    assert [c.number for c in mine] == [1]
-    same, theirs = claim(claimed, [SLACK], "they", NOW + timedelta(seconds=59), 60)
-    assert (theirs, same) == ((), claimed)
-    _, theirs = claim(claimed, [SLACK], "they", LATER, 60)
-    assert [c.number for c in theirs] == [1]
-
-
 def test_a_late_failure_does_not_take_the_alert_from_whoever_is_at_it_now() -> None:
     claimed, _ = claim(record_with_alert(), [SLACK], "me", NOW, 60)
     taken_over, _ = claim(claimed, [SLACK], "they", LATER, 60)

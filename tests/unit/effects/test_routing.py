@@ -58,7 +58,7 @@ class Fixed(Routes):
         super().__init__(store)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     tables(),
     st.sampled_from([Event.FAILED, Event.RECOVERED, Event.WARNING]),
@@ -93,7 +93,7 @@ def test_an_alert_goes_to_a_channel_or_a_route_drops_it(
         assert sent == named
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(tables(), st.lists(st.sampled_from(CHANNELS), min_size=1, unique=True).map(tuple))
 def test_a_channel_that_routes_leave_out_has_a_delivery_that_counts_as_made(
     table: RouteTable, here: tuple[str, ...]

@@ -1,9 +1,12 @@
 """What the record and the ledger of groups hold at their worst is valid JSON, and far below what is read of it."""
 
+import json
 import math
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,3 +61,28 @@ def test_the_largest_group_fits() -> None:
     body = encode(ledger)
     assert len(body) < LEDGER_LIMIT_BYTES
     assert decode(body, Ledger) == ledger
+
+
+AT = "2026-01-01T12:00:00Z"
+REMOTE = [
+    pytest.param(True, {}, False, id="a restart that waits"),
+    pytest.param(True, {"claims": 1, "claimed_by": "x", "claimed_until": AT}, False, id="one that is claimed"),
+    pytest.param(True, {"claims": 2, "in_doubt": True}, False, id="one of which nobody knows whether it happened"),
+    pytest.param(True, {"done_at": AT}, True, id="one that was made"),
+    pytest.param(False, {"done_at": AT}, False, id="no restart"),
+]
+
+
+@pytest.mark.parametrize(("restart", "action", "stands"), REMOTE)
+def test_what_an_earlier_build_decided_without_the_launcher_is_left_to_the_supervisor(
+    restart: bool, action: dict[str, Any], stands: bool
+) -> None:
+    ruling = {"number": 0, "restart": restart, "reason": "nccl", "at": AT, "attempt": "1/3", "afar": True}
+    asked = {"name": "run-r1", "kind": "restart", "asked_at": AT, "asked_by": "", "why": "nccl", **action}
+    document = {
+        "schema": 1, "run_id": "run", "ruling": ruling, "restarts": [{"at": AT, "mode": "crash", "error_type": "nccl"}],
+        "actions": [asked | {"details": {"number": "1", "unreviewed": "yes"}}],
+    }  # fmt: skip
+    record = decode_record(json.dumps(document).encode())
+    assert (record.ruling is not None) is stands
+    assert (len(record.actions), len(record.restarts)) == ((1, 1) if stands or not restart else (0, 0))

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastbeat.model.limits import LIMITS, LimitEntry
@@ -15,6 +15,7 @@ from lastbeat.stores.port import Entry, StoreError, UnreachableError
 from lastbeat.watch.record.fleet_document import GOOD_FOR_S
 from lastbeat.watch.record.limits import LISTED_FOR_S, MOST, FleetLimits
 from lastbeat.watch.record.limits_file import faults_of
+from support.laws import examples
 from support.memory import START, MemoryStore
 
 HERE = Policy()
@@ -257,6 +258,7 @@ ENTRY = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=examples(40))
 @given(st.lists(ENTRY | VALUES, max_size=4))
 def test_what_passes_take_and_what_people_are_told_is_right_is_the_same(entries: list[Any]) -> None:
     store = store_of(json.dumps({"schema": 1, "limits": entries}))

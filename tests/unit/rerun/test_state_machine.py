@@ -188,21 +188,7 @@ def test_functions_that_raise_do_not_raise_into_training(caplog: pytest.LogCaptu
     assert sum("ZeroDivisionError" in each for each in caplog.messages) == 2
 
 
-def test_a_re_run_has_the_batches_and_the_random_numbers_of_the_first_pass() -> None:
-    training, batches = machine(), RerunDataIterator(iter(range(100)))
-    seen = list[tuple[Any, ...]]()
-    for step in range(3):
-        ran = 0
-        while training.should_run_forward_backward(batches):
-            seen.append((next(batches), next(batches), random.random(), float(np.random.rand())))
-            training.validate(NAN if step == 1 and ran == 0 else 2.5)
-            ran += 1
-    assert [each[:2] for each in seen] == [(0, 1), (2, 3), (2, 3), (4, 5)]
-    assert seen[1] == seen[2]
-    assert len({each[2] for each in seen}) == 3
-
-
-def test_a_resumed_step_has_them_too_and_training_goes_on_behind_it() -> None:
+def test_a_resumed_step_has_its_batches_and_random_numbers_and_training_goes_on_behind_it() -> None:
     def job(training: RerunStateMachine, source: Iterator[int], loss: float) -> tuple[Any, RerunDataIterator[int]]:
         batches = RerunDataIterator(source)
         drawn = None

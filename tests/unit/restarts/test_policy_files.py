@@ -74,20 +74,6 @@ def test_each_shipped_policy_can_be_copied_and_used(name: str, tmp_path: Path) -
     assert load(str(tmp_path / f"{name}.yaml")) == load(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "retries"),
-    [
-        ("default", {Mode.CRASH: 2, Mode.STALL: 3, Mode.TIMEOUT: 3}),
-        ("megatron_transient", {Mode.CRASH: 3, Mode.STALL: 2, Mode.TIMEOUT: 1}),
-        ("megatron_aggressive", {Mode.CRASH: 5, Mode.STALL: 3, Mode.TIMEOUT: 3}),
-        ("megatron_conservative", {Mode.CRASH: 2, Mode.STALL: 1}),
-    ],
-)
-def test_how_often_the_shipped_policies_restart(name: str, retries: dict[Mode, int]) -> None:
-    found = load(name).rules
-    assert {mode: rule.max_retries for mode, rule in found.items() if rule.kind != "never"} == retries
-
-
 def test_what_is_said_beside_the_modes(tmp_path: Path) -> None:
     text = """\
 budgets:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.model.job import GpuUse, JobState
 from lastbeat.model.policy import Policy
 from lastbeat.model.status import Event, Status
@@ -52,26 +51,6 @@ def test_a_job_that_waits(reason: str, waited_s: float, told: str | None) -> Non
     assert (message.event, list(message.conditions)) == (Event.WARNING, ["job_pending"])
     assert f"({reason}: {told})" in message.conditions["job_pending"]
     assert "squeue --start -j run-r0 says when it may begin" in str(message.action)
-
-
-def test_it_is_over_when_the_job_begins() -> None:
-    scene = queued("JobHeldUser")
-    scene.store.pass_time(400)
-    assert "job_pending" in scene.watch().tick().conditions
-    scene.launcher.jobs["run-r0"].state = JobState.RUNNING
-    assert dict(scene.watch().tick().conditions) == {}
-
-
-def test_nothing_is_raised_or_cleared_while_the_scheduler_does_not_answer() -> None:
-    scene = queued("JobHeldUser")
-    scene.launcher.refuse("any", LauncherError("no answer"))
-    scene.store.pass_time(20_000)
-    assert dict(scene.watch().tick().conditions) == {}
-    scene.launcher.heal()
-    scene.watch().tick()
-    scene.launcher.refuse("any", LauncherError("no answer"))
-    assert "job_pending" in scene.watch().tick().conditions
-    assert len(scene.channel.sent) == 1
 
 
 def test_a_log_that_does_not_appear(tmp_path: Path) -> None:
@@ -157,23 +136,6 @@ def test_what_to_do_depends_on_the_launcher(kind: str, words: str) -> None:
     conditions(scene)
     (message,) = scene.channel.sent
     assert words in str(message.action)
-
-
-def test_while_nobody_can_tell_nothing_is_raised_or_cleared() -> None:
-    scene = scene_of(IDLE)
-    job_of(scene).gpus = None
-    scene.store.pass_time(700)
-    assert conditions(scene) == {}
-    job_of(scene).gpus = IDLE
-    assert "gpu_idle" in conditions(scene)
-    job_of(scene).gpus = None
-    assert "gpu_idle" in conditions(scene)
-    scene.launcher.refuse("any", LauncherError("no answer"))
-    assert "gpu_idle" in conditions(scene)
-    scene.launcher.heal()
-    job_of(scene).gpus = IN_USE
-    assert conditions(scene) == {}
-    assert len(scene.channel.sent) == 1
 
 
 @given(st.lists(st.sampled_from([IDLE, IDLE, IDLE, None, IN_USE, GpuUse(0.0, 0.0)]), max_size=25))

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
@@ -22,9 +21,9 @@ from lastbeat.watch.effects.runner import ACTION_LEASE_S
 from support.jobs import FakeLauncher, SupervisedScene
 from support.memory import Killed
 from support.restart_protocol import ModelMachine
-from support.row_by_row import check_each, labelled
+from support.row_by_row import labelled
 from support.there import there
-from unit.supervision.test_supervised import running, settled
+from unit.supervision.test_supervised import running
 
 HERE = Machine("login1 1234", "boot-1", "pid:[1]")
 ELSEWHERE = Machine("login2 5678", "boot-2", "pid:[1]")
@@ -165,48 +164,6 @@ def test_who_begins_the_run_anew_has_it_and_the_one_before_notices() -> None:
     assert outcome.record.seat.token == "two"
     holder = there(one.holder(outcome.record, outcome.at))
     assert holder.by == "two@somewhere"
-
-
-def calls_of_a_restart() -> int:
-    scene = SupervisedScene()
-    running(scene)
-    scene.end("run-r0", JobState.FAILED, 1)
-    scene.store.calls.clear()
-    supervised_by(scene, lease("one"))
-    return len(scene.store.calls)
-
-
-def supervised_by(scene: SupervisedScene, who: SupervisorLease) -> None:
-    """All that one supervisor does to the store: take the lease, restart the job, leave the lease."""
-    record, other = who.take(scene.repository(), scene.store.now)
-    assert (other, record.seat is not None) == (None, True)
-    watch = scene.watch(lease=who)
-    for _ in range(2):
-        watch.tick()
-        scene.store.pass_time(LEASE_S - RENEWED_BELOW_S)
-    who.release(scene.repository(), scene.store.now)
-
-
-def test_whoever_is_killed_when_one_supervises_after_it_and_the_job_is_there_once() -> None:
-    def is_succeeded(call: int, before: bool) -> None:
-        scene = SupervisedScene()
-        running(scene)
-        scene.end("run-r0", JobState.FAILED, 1)
-        scene.store.die_at(call, before=before)
-        with pytest.raises(Killed):
-            supervised_by(scene, lease("one"))
-        scene.heal()
-        scene.store.pass_time(LEASE_S)
-        assert taken(scene, lease("two", HERE)) == "two"
-        assert taken(scene, lease("one")) == "two"
-        settled(scene)
-        assert scene.launcher.submitted == ["run-r0", "run-r1"]
-        assert scene.launcher.alive_at_once == 1
-
-    points = product(range(calls_of_a_restart()), (True, False))
-    check_each(
-        ((f"{'before' if before else 'after'} call {call}", (call, before)) for call, before in points), is_succeeded
-    )
 
 
 LEAVES = 20

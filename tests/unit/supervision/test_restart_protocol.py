@@ -39,15 +39,21 @@ ENDS = st.sampled_from(
 
 
 class RestartProtocol(RuleBasedStateMachine):
-    """Everybody who acts on one run, in any order."""
+    """Everybody who acts on one run, in any order.
+
+    On ``one_machine``, supervisors are processes of it. Whoever takes the lease of a dead one knows that its claims are
+    dead, too, and that what it was starting has happened, holds its name, or never will."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scene = ProtocolScene.new()
         self.actors: dict[str, Callable[[], object]] = {}
+        self.dead: set[int] = set()
+        self.pids: dict[str, int] = {}
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(one_machine=st.booleans())
+    def begin(self, *, one_machine: bool) -> None:
+        self.one_machine = self.scene.scheduler.locks = one_machine
         self.scene.begin()
 
     # Whoever acts.
@@ -61,11 +67,34 @@ class RestartProtocol(RuleBasedStateMachine):
     def _made(self, actor: str) -> Callable[[], object]:
         if actor == "agent":
             return self.scene.agent().run
-        return self.scene.remote_watch().tick if actor == "lambda" else self.scene.watch().tick
+        if actor == "lambda":
+            return self.scene.remote_watch().tick
+        return self._leased(actor) if self.one_machine else self.scene.watch().tick
+
+    def _leased(self, actor: str) -> Callable[[], object]:
+        scene = self.scene
+        pid = self.pids[actor] = 1 + len(self.dead) + 1000 * int(actor[-1])
+        machine = ModelMachine("here", "boot", "pid:[1]", pid, self.dead)
+        lease = SupervisorLease("ada@here", f"{actor}, process {pid}", machine)
+        watch = scene.watch(lease=lease)
+        seated = False
+
+        def act() -> None:
+            nonlocal seated
+            if not seated:
+                with contextlib.suppress(StoreError):
+                    seated = lease.take(scene.repository(), scene.store.now)[1] is None
+            if seated:
+                # Also when another one has the lease meanwhile: it may have slept.
+                watch.tick()
+
+        return act
 
     def _is_gone(self, actor: str) -> None:
         """Its process is dead."""
         self.actors.pop(actor, None)
+        if actor in self.pids:
+            self.dead.add(self.pids.pop(actor))
 
     @rule(actor=ACTORS)
     def looks(self, actor: str) -> None:
@@ -211,46 +240,5 @@ class RestartProtocol(RuleBasedStateMachine):
         assert good or "retry budget exhausted" in ruling.reason, ruling.reason
 
 
-class ProtocolOfOneMachine(RestartProtocol):
-    """Supervisors are processes of one machine. Whoever takes the lease of a dead one knows that its claims are dead,
-    too, and that what it was starting has happened, holds its name, or never will."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scene.scheduler.locks = True
-        self.dead: set[int] = set()
-        self.pids: dict[str, int] = {}
-
-    def _made(self, actor: str) -> Callable[[], object]:
-        if not actor.startswith("supervisor"):
-            return super()._made(actor)
-        scene = self.scene
-        pid = self.pids[actor] = 1 + len(self.dead) + 1000 * int(actor[-1])
-        lease = SupervisorLease(
-            "ada@here", f"{actor}, process {pid}", ModelMachine("here", "boot", "pid:[1]", pid, self.dead)
-        )
-        watch = scene.watch(lease=lease)
-        seated = False
-
-        def act() -> None:
-            nonlocal seated
-            if not seated:
-                with contextlib.suppress(StoreError):
-                    seated = lease.take(scene.repository(), scene.store.now)[1] is None
-            if seated:
-                # Also when another one has the lease meanwhile: it may have slept.
-                watch.tick()
-
-        return act
-
-    def _is_gone(self, actor: str) -> None:
-        super()._is_gone(actor)
-        if actor in self.pids:
-            self.dead.add(self.pids.pop(actor))
-
-
-OFTEN = settings(max_examples=examples(30, 2000), stateful_step_count=40, deadline=None)
 TestRestartProtocol = RestartProtocol.TestCase
-TestRestartProtocol.settings = OFTEN
-TestProtocolOfOneMachine = ProtocolOfOneMachine.TestCase
-TestProtocolOfOneMachine.settings = OFTEN
+TestRestartProtocol.settings = settings(max_examples=examples(30, 4000), stateful_step_count=40, deadline=None)

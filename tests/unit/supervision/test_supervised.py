@@ -239,19 +239,6 @@ def test_without_a_policy_a_failure_is_told_at_once_and_its_job_left_alone() -> 
     assert ("cancel", "run-r0") not in scene.launcher.calls
 
 
-def test_the_sentinel_of_the_last_job_says_nothing_of_the_next_one() -> None:
-    scene = running(SupervisedScene())
-    scene.store.put_text(f"{RUN}/_error", "boom")
-    scene.end("run-r0", JobState.FAILED, 1)
-    watch = scene.watch()
-    watch.tick()
-    scene.store.pass_time(5)
-    outcome = watch.tick()
-    assert (outcome.status, scene.record().attempt.number) == (Status.RUNNING, 2)
-    scene.store.put_text(f"{RUN}/_complete", "")
-    assert watch.tick().status is Status.SUCCEEDED
-
-
 @pytest.mark.parametrize("first", [True, False], ids=["before the first look at the next one", "after it"])
 def test_what_a_scheduler_writes_late_into_the_output_of_the_last_job_says_nothing_of_the_next_one(
     tmp_path: Path, first: bool
@@ -337,15 +324,6 @@ def test_a_run_is_begun_again_only_when_its_last_job_has_ended() -> None:
 
 
 # Whoever dies, and whenever.
-
-
-def test_budgets_outlive_every_supervisor() -> None:
-    scene = running(SupervisedScene(policy=load("megatron_transient")))
-    for number in range(4):
-        scene.end(f"run-r{number}", JobState.CANCELLED)
-        settled(scene, 4)
-    assert scene.launcher.submitted == [f"run-r{number}" for number in range(4)]
-    assert scene.channel.sent[-1].restart == "not restarted: retry budget exhausted (attempt 4/3)"
 
 
 @pytest.mark.parametrize("excluded", [pytest.param("oom", id="the cause"), pytest.param("cancelled", id="the second")])

@@ -13,7 +13,6 @@ from lastbeat.model.job import JobState
 from lastbeat.model.outcome import Outcome
 from lastbeat.model.rerun import EXIT_CODE_FAILED_ON_RESULT_VALIDATION
 from lastbeat.model.status import Event, Status
-from lastbeat.model.times import format_time
 from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.decide.over import is_over
 from lastbeat.watch.record.agent_mark import AgentMark, leave_mark, mark_key
@@ -97,17 +96,6 @@ def test_a_sweep_records_the_failure_names_who_decides_and_requests_nothing(
     assert [(message.event, message.restart) for message in scene.channel.sent] == [(Event.FAILED, said)]
 
 
-def test_the_supervisor_then_decides_restarts_and_says_so_once() -> None:
-    scene = living()
-    failed(scene)
-    scene.remote_watch().tick()
-    scene.end("run-r0", JobState.FAILED, 1)
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert len(scene.record().restarts) == 1
-    assert notes(scene) == [OPEN, RESTARTS]
-
-
 def test_the_supervisor_waits_for_the_exit_status_though_a_sweep_has_recorded_the_failure() -> None:
     scene = living()
     failed(scene)
@@ -128,66 +116,6 @@ def test_a_job_that_only_fell_silent_is_judged_by_its_launcher() -> None:
     settled(scene)
     assert scene.launcher.submitted == ["run-r0"]
     assert notes(scene) == [OPEN, "not restarted: exit status 93: the job asks not to be restarted"]
-
-
-# What an earlier build decided without the launcher's word.
-
-
-def decided_remotely(scene: SupervisedScene, *, restart: bool, **claim: object) -> None:
-    """As a sweep of an earlier build left the record of a run that failed."""
-    failed(scene)
-    document = json.loads(scene.store.held[RECORD].body)
-    at = format_time(scene.store.now)
-    document["ruling"] = {"number": 0, "restart": restart, "reason": "nccl", "at": at, "attempt": "1/3", "afar": True}
-    if restart:
-        document["restarts"] = [{"at": at, "mode": "crash", "error_type": "nccl"}]
-        details = {"number": "1", "old_job": "run-r0", "unreviewed": "yes"}
-        action = {
-            "name": "run-r1",
-            "kind": "restart",
-            "asked_at": at,
-            "asked_by": "",
-            "why": "nccl",
-            "details": details,
-        }
-        document["actions"].append(action | claim)
-    scene.store.put_text(RECORD, json.dumps(document))
-
-
-CLAIMED = {"claims": 1, "claimed_by": "another", "claimed_until": "2026-01-01T12:05:00Z"}
-EARLIER = [
-    ("a restart that waits", {"restart": True}, False),
-    ("a restart that waits, and a sweep looks first", {"restart": True}, True),
-    ("a restart that somebody has claimed", {"restart": True, **CLAIMED}, True),
-    ("a restart of which nobody knows whether it happened", {"restart": True, "claims": 2, "in_doubt": True}, False),
-    ("no restart", {"restart": False}, True),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("left", "swept"), labelled(EARLIER))
-def test_the_supervisor_decides_about_what_an_earlier_build_decided_remotely(
-    left: dict[str, object], swept: bool
-) -> None:
-    scene = living()
-    decided_remotely(scene, **left)  # type: ignore[arg-type]
-    if swept:
-        scene.remote_watch().tick()
-    scene.end("run-r0", JobState.FAILED, 1)
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0", "run-r1"]
-    assert len(scene.record().restarts) == 1
-    assert notes(scene) == [OPEN, RESTARTS]
-
-
-def test_a_restart_decided_remotely_is_dropped_if_the_job_lives() -> None:
-    scene = living()
-    decided_remotely(scene, restart=True)
-    del scene.store.held[f"{RUN}/_error"]
-    scene.store.pass_time(10)
-    scene.store.put_text(f"{RUN}/_complete", "")
-    scene.end("run-r0", JobState.SUCCEEDED, 0)
-    settled(scene)
-    assert scene.launcher.submitted == ["run-r0"]
 
 
 # While a supervisor holds its lease.

@@ -3,14 +3,12 @@
 import threading
 from itertools import pairwise
 
-import pytest
-
 from lastbeat.alerts.port import DeliveryError, Receipt
 from lastbeat.model.alert import Message
 from lastbeat.model.status import Event, Status
 from lastbeat.watch.effects.outbox import DeliveryClaim
 from lastbeat.watch.effects.runner import dispatch
-from support.channel import ListChannel, down, refusing
+from support.channel import ListChannel, down
 from support.memory import START
 from support.world import World
 
@@ -64,15 +62,6 @@ def test_retry_after_is_obeyed_by_every_alert_of_the_channel() -> None:
     world.after(201)
     world.look()
     assert world.channel.events == ["SUCCEEDED", "FAILED"]
-
-
-@pytest.mark.parametrize("fault", [down, refusing])
-def test_one_channel_that_fails_holds_up_none(fault: object) -> None:
-    world = TwoChannels()
-    world.channel.fault = fault  # type: ignore[assignment]
-    world.error("boom")
-    world.look()
-    assert (world.channel.events, world.other.events) == ([], ["FAILED"])
 
 
 def test_a_channel_that_breaks_in_an_unforeseen_way_is_one_that_is_down() -> None:

@@ -108,17 +108,6 @@ def test_what_no_limit_decides_is_told_all_the_same(broken: Break) -> None:
     assert world.channel.events == ["FAILED"]
 
 
-def test_while_the_store_does_not_give_them_a_watcher_goes_by_what_it_read() -> None:
-    world = silent(0, stale_minutes=30)
-    silent_store(world)
-    world.after(20 * MINUTE)
-    assert world.look(restarted=False).status.value == "RUNNING"
-    world.after(11 * MINUTE)
-    outcome = world.look(restarted=False)
-    assert outcome.status.value == "TIMED_OUT"
-    assert any("still hold" in note for note in outcome.notes)
-
-
 @breaks
 def test_people_are_told_of_a_run_that_nobody_can_judge(broken: Break) -> None:
     world = silent(20 * MINUTE, Policy(blind_s=600.0))
@@ -128,15 +117,6 @@ def test_people_are_told_of_a_run_that_nobody_can_judge(broken: Break) -> None:
         world.after(6 * MINUTE)
     assert len(world.channel.sent) == 1
     assert "limits" in world.channel.sent[0].reason
-
-
-def test_a_loop_over_a_healthy_run_reads_them_every_quarter_of_an_hour() -> None:
-    world = LimitedWorld()
-    for number in range(60):
-        world.both(number)
-        world.look(restarted=not number)
-        world.after(30)
-    assert world.store.calls.count(("read", LIMITS)) == 2
 
 
 def test_where_a_heartbeat_is_late_it_reads_them_once_a_minute() -> None:

@@ -156,15 +156,6 @@ def test_a_store_that_does_not_list_them_delays_no_alert(world: World) -> None:
     assert there(alert.evidence).text != SENTENCE
 
 
-def test_a_dump_that_runs_code_is_left_out_and_the_others_count(world: World) -> None:
-    begin(world)
-    put_dumps(world)
-    world.put("flight/rank_3", b"\x80\x02cposix\nsystem\nX\x09\x00\x00\x00pg_config\x85R.")
-    world.error(ERROR)
-    (alert,) = world.look().alerts
-    assert there(alert.evidence).rank == 5
-
-
 def test_dumps_beside_logs_on_this_machine_count(world: World, tmp_path: Path) -> None:
     world.options["signals"] = LogSettings(places=(str(tmp_path / "*.log"),), dumps=("*trace*",))
     world.beat(world_size=8, beat_seconds=30.0)

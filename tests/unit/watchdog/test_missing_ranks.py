@@ -12,7 +12,6 @@ from lastbeat.explain.signals.loading import load
 from lastbeat.model.alert import Message
 from lastbeat.model.policy import Policy
 from lastbeat.model.view import RunView
-from lastbeat.stores.port import UnreachableError
 from lastbeat.views.lines.run import show_lines
 from lastbeat.views.one_run import RunWatch
 from lastbeat.views.run_document import run_document
@@ -94,13 +93,6 @@ def test_show_says_the_same_whether_it_was_recorded_or_not(world: World) -> None
                 "stack": None,
             }
         ]
-
-
-def test_a_log_that_could_not_be_read_accuses_nobody(world: World) -> None:
-    world.store.refuse("read", UnreachableError("no answer"), named="logs/rank2.txt")
-    alert = fail(world, 7)
-    assert alert.action is not None
-    assert "Look at rank" not in alert.action
 
 
 def test_a_host_of_an_earlier_attempt_is_not_taken(world: World) -> None:

@@ -1,10 +1,7 @@
 """A silenced run is watched and recorded as any other, and nobody is told."""
 
-import logging
 from datetime import timedelta
 from typing import Any
-
-import pytest
 
 from lastbeat.model.silence import SILENCES, Silence
 from lastbeat.stores.port import UnreachableError
@@ -85,19 +82,6 @@ def test_a_healthy_pass_does_not_ask_for_silences() -> None:
         world.store.calls.clear()
         world.look()
         assert ("read", SILENCES) not in world.store.calls
-
-
-def test_where_silences_cannot_be_read_people_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    world = Silent()
-    world.silence()
-    world.both(1)
-    world.look()
-    world.after(11 * MINUTE)
-
-    world.store.refuse("any", UnreachableError("503 for silences.json"), named=SILENCES)
-    world.look()
-    assert world.channel.events == ["TIMED_OUT"]
-    assert any(r.levelno == logging.WARNING and "503" in r.getMessage() for r in caplog.records)
 
 
 def test_that_the_watchdog_is_blind_is_never_silenced() -> None:

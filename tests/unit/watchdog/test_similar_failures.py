@@ -1,7 +1,5 @@
 """Alerts say when another run failed like this, and what became of it."""
 
-from lastbeat.model.similar import KNOWN_FAILURES
-from lastbeat.stores.port import UnreachableError
 from lastbeat.watch.record.known_failures import KnownFailures
 from support.world import World
 
@@ -47,16 +45,6 @@ def test_the_next_alert_names_the_run_and_says_that_a_restart_helped() -> None:
     assert record.explained.similar is not None
     assert record.history[-1].fingerprint == record.explained.cause.fingerprint != ""
     assert record.history[-1].node == "i-0abc"
-
-
-def test_a_document_that_nobody_can_read_or_write_costs_the_line_alone() -> None:
-    world = watched()
-
-    world.store.refuse("any", UnreachableError("no answer"), named=KNOWN_FAILURES)
-    world.run("second").error(OOM.format("3.00"))
-    swept(world)
-    (alert,) = world.channel.sent
-    assert (alert.cause, alert.similar) == ("oom", None)
 
 
 def test_the_watcher_of_one_run_says_that_its_last_attempt_failed_like_this() -> None:
