@@ -12,7 +12,6 @@ from integration.launch.conftest import Head, program
 from lastbeat.launch.ray import (
     auto_restart,
     check_efa_utilization,
-    get_training_health,
     print_training_health,
     stop_job,
     verify_ray_resources,
@@ -105,14 +104,6 @@ def test_all_of_it_at_once(by_pod: Head, checkpoints: Path, capsys: pytest.Captu
         "NCCL_DEBUG=INFO",
     ):
         assert word in said
-
-
-def test_checkpoints_that_the_pod_alone_sees(by_pod: Head) -> None:
-    program(home(by_pod), "nvidia-smi", IN_USE)
-    (home(by_pod) / "ckpt").mkdir()
-    saved(home(by_pod) / "ckpt", 70)
-
-    assert get_training_health("ray-head", str(home(by_pod) / "ckpt")).checkpoints["latest_step"] == 70  # type: ignore[index]
 
 
 def test_the_health_of_a_run_asks_its_cluster(

@@ -27,7 +27,6 @@ def hang():
 WHERE = [
     pytest.param("hang(); time.sleep(600)", id="that trains"),
     pytest.param("hang(); raise ValueError('bad')", id="that has failed, and waits"),
-    pytest.param("hang(); run.fail('bad', wait_s=600)", id="that waits for as long as it likes"),
     pytest.param(
         "chain = signal.getsignal(15)\nsignal.signal(15, lambda *told: chain(*told))\nhang(); time.sleep(600)",
         id="that has put a handler before ours",

@@ -176,18 +176,3 @@ def _remount(folder: Path, mode: str) -> None:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     until(done)
-
-
-def test_a_directory_that_is_not_ours(tmp_path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
-    root = tmp_path / "runs"
-    root.mkdir(mode=0o555)
-    site = Site(tmp_path / "work", str(root))
-    with site.running(LOOP) as process:
-        until(lambda: "not allowed to" in site.said())
-        root.chmod(0o777)
-        until(lambda: step(site))
-        (site.folder / "stop").touch()
-        assert process.wait(LIMIT_S) == 0
-    assert site.look()["status"] == "SUCCEEDED"

@@ -114,17 +114,6 @@ def test_a_node_says_what_is_known_of_it_and_leaves_no_mark_while_it_is_well(
     assert not (tmp_path / "runs" / "run-1" / "ranks").exists()
 
 
-def test_a_broken_kernel_costs_no_heartbeat(tmp_path: Path) -> None:
-    """A working directory that is gone: its disk cannot be looked at, and that is all."""
-    script = """
-os.makedirs("gone"); os.chdir("gone"); os.rmdir("../gone")
-run.step(2); run.complete()
-"""
-    done = train(tmp_path, script, None, STUB_VALUES="")
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "runs" / "run-1" / "_complete").exists()
-
-
 OTHER_NODE = """
 import json, os
 from pathlib import Path

@@ -147,41 +147,22 @@ def test_files_of_this_command_are_followed_as_they_grow(tmp_path: Path) -> None
     logs.close()
 
 
-def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, logs = Run("run-1", None), TensorBoardLogs(str(tmp_path), Progress())
-    theirs, opened = tmp_path / "theirs.tfevents.1", Path.open
+@pytest.mark.parametrize(("owner", "name"), [(Path, "open"), (os, "scandir")], ids=["a file", "a folder"])
+def test_what_cannot_be_read_hides_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    run, logs, read = Run("run-1", None), TensorBoardLogs(str(tmp_path), Progress()), getattr(owner, name)
 
-    def refusing(path: Path, *args: Any, **kwargs: Any) -> Any:
-        # Tests may run as root, who may read every file.
-        if path == theirs:
+    def refusing(path: Path | str, *args: Any, **kwargs: Any) -> Any:
+        # Tests may run as root, who may read everything.
+        if Path(path).is_relative_to(tmp_path / "theirs"):
             raise PermissionError(13, "Permission denied", str(path))
-        return opened(path, *args, **kwargs)
+        return read(path, *args, **kwargs)
 
-    monkeypatch.setattr(Path, "open", refusing)
-    theirs.touch()
-    os.utime(theirs, (time.time() - 30,) * 2)
-    (tmp_path / "ours.tfevents.1").write_bytes(event(1, "loss", simple(2.5)))
-    with pytest.raises(PermissionError, match=r"theirs\.tfevents"):
-        logs.look(run)
-    assert run.latest is not None
-    assert run.latest[:2] == (1, 2.5)
-    logs.close()
-
-
-def test_one_folder_that_cannot_be_listed_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, logs = Run("run-1", None), TensorBoardLogs(str(tmp_path), Progress())
-    theirs, listed = tmp_path / "theirs", os.scandir
-
-    def refusing(path: str) -> Any:
-        # Tests may run as root, who may list every folder.
-        if path == str(theirs):
-            raise PermissionError(13, "Permission denied", path)
-        return listed(path)
-
-    for folder in (theirs, tmp_path / "ours"):
+    for folder in (tmp_path / "theirs", tmp_path / "ours"):
         folder.mkdir()
         (folder / "a.tfevents.1").write_bytes(event(1, "loss", simple(2.5)))
-    monkeypatch.setattr(os, "scandir", refusing)
+    monkeypatch.setattr(owner, name, refusing)
     with pytest.raises(PermissionError, match="theirs"):
         logs.look(run)
     assert run.latest is not None

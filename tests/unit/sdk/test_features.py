@@ -8,6 +8,7 @@ from lastbeat.settings import load
 from lastbeat.training.features import run_environment
 from lastbeat.training.node.sampler import NodeSampler
 from lastbeat.training.sdk.instance import NoticeWatch
+from lastbeat.training.sdk.run import Run
 from lastbeat.training.sdk.time_limit import JobTimeLimit
 
 EC2 = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://[::1]:7"}
@@ -23,6 +24,16 @@ ROWS: list[tuple[str, dict[str, str], type, bool]] = [
     ("a Slurm job has a time limit", ENDS, JobTimeLimit, True),
     ("unless its margin is nothing", {**ENDS, "LASTBEAT_TIME_MARGIN_SECONDS": "0"}, JobTimeLimit, False),
 ]
+
+
+def test_a_working_directory_that_is_gone_costs_no_feature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, gone = load({"MONITORING_ROOT": str(tmp_path)}, {}, tmp_path), tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    (sampler,) = [task for task in run_environment(settings).tasks if isinstance(task, NodeSampler)]
+    assert sampler.sample(Run("r", None)) is not None
+    sampler.close()
 
 
 @pytest.mark.parametrize(("environ", "feature", "used"), [pytest.param(*row[1:], id=row[0]) for row in ROWS])

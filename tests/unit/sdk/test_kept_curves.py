@@ -72,8 +72,8 @@ def test_two_buckets_become_one() -> None:
 class Reported:
     """A run whose curves go to a store in memory."""
 
-    def __init__(self, store: MemoryStore | None = None, **given: Any) -> None:
-        self.store, self.run, self.history = store or MemoryStore(), Run("my-run", None), ProgressHistory()
+    def __init__(self, **given: Any) -> None:
+        self.store, self.run, self.history = MemoryStore(), Run("my-run", None), ProgressHistory()
         self.tasks, self.at = BeatTasks([KeptCurves(**given)]), 1000.0
         self.tasks.begin([], RunStart(self.run, environment(self.store), 0.0, 0.0))
 
@@ -144,23 +144,13 @@ def test_the_curves_of_eight_attempts_stay() -> None:
     assert sorted(reported.store.held) == ["my-run/curves/10.json", "my-run/curves/3.json"]
 
 
-class Refusing(MemoryStore):
-    """Refuses the first write."""
-
-    tried = False
-
-    def write(self, *given: Any) -> str:
-        if not self.tried:
-            self.tried = True
-            raise StoreError("access denied")
-        return super().write(*given)
-
-
 def test_a_store_that_refuses_them_costs_no_beat() -> None:
-    reported = Reported(Refusing())
+    reported = Reported()
+    reported.store.refuse("write", StoreError("access denied"))
     reported.run.step(1, loss=2.0)
     reported.beat(ending=ENDING)
     assert not reported.store.held
+    reported.store.heal()
     reported.beat(ending=ENDING)
     assert reported.curves()["loss"] == [[1030, 1, 2.0]], "they are written with the next beat"
 
