@@ -20,8 +20,10 @@ def test_a_training_that_ends_is_complete(trained: Trained) -> None:
     assert "mae" in progress["metrics"]
 
 
-def test_evaluating_is_a_phase(trained: Trained) -> None:
-    assert set(trained.seen()) == {"evaluation"}
+def test_evaluating_and_saving_are_phases(trained: Trained) -> None:
+    assert {what: set(phases) for what, phases in trained.seen().items()} == {
+        "evaluation": {"evaluation"}, "saving": {"saving"},
+    }  # fmt: skip
 
 
 def test_an_exception_that_nobody_catches_is_the_error(trained: Trained) -> None:

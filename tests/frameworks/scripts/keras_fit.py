@@ -12,7 +12,8 @@ import numpy as np
 
 from lastbeat.integrations.keras import LastbeatCallback
 
-phases: list[str] = []
+phases: dict[str, list[str]] = {"evaluation": [], "saving": []}
+callbacks: list[LastbeatCallback] = []
 
 
 class Witness(keras.callbacks.Callback):
@@ -22,18 +23,29 @@ class Witness(keras.callbacks.Callback):
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         assert self.reported.run is not None
-        phases.append(self.reported.run.phase_now[0])
+        phases["evaluation"].append(self.reported.run.phase_now[0])
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if batch == self.raises_at:
             raise ValueError(f"bad batch {batch}")
 
 
+class Saving(keras.Sequential):
+    """Notes the phase in which it is saved."""
+
+    def save_weights(self, *args: Any, **kwargs: Any) -> Any:
+        assert callbacks[-1].run is not None
+        phases["saving"].append(callbacks[-1].run.phase_now[0])
+        return super().save_weights(*args, **kwargs)
+
+
 def fit(run_id: str, raises_at: int | None = None) -> None:
-    model = keras.Sequential([keras.layers.Dense(1)])
+    model = Saving([keras.layers.Dense(1)])
     model.compile(optimizer="sgd", loss="mse", metrics=["mae"])
     x, y = np.ones((12, 4), "float32"), np.zeros((12, 1), "float32")
     reported = LastbeatCallback(run_id)
+    callbacks.append(reported)
+    saves = keras.callbacks.ModelCheckpoint("{epoch}.weights.h5", save_weights_only=True)
     model.fit(
         x,
         y,
@@ -41,7 +53,7 @@ def fit(run_id: str, raises_at: int | None = None) -> None:
         epochs=2,
         verbose=0,
         validation_data=(x, y),
-        callbacks=[reported, Witness(reported, raises_at)],
+        callbacks=[reported, Witness(reported, raises_at), saves],
     )
 
 

@@ -15,7 +15,7 @@ pl: Any = importlib.import_module(sys.argv[1])
 
 from lastbeat.integrations.lightning import LastbeatCallback  # noqa: E402 - after the framework, as users do it
 
-phases: list[str] = []
+phases: dict[str, list[str]] = {"evaluation": [], "saving": []}
 
 
 class Model(pl.LightningModule):
@@ -26,13 +26,19 @@ class Model(pl.LightningModule):
 
     def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
         if self.at_step_3 is not None and self.trainer.global_step == 3:
-            self.at_step_3()
+            self.at_step_3(self.trainer)
         return self.layer(batch[0]).square().mean() + 0.5
 
-    def validation_step(self, batch: Any, batch_idx: int) -> None:
+    def note(self, what: str) -> None:
         reported = next(each for each in self.trainer.callbacks if isinstance(each, LastbeatCallback))
         assert reported.run is not None
-        phases.append(reported.run.phase_now[0])
+        phases[what].append(reported.run.phase_now[0])
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.note("evaluation")
+
+    def on_save_checkpoint(self, checkpoint: Any) -> None:
+        self.note("saving")
 
     def configure_optimizers(self) -> Any:
         return torch.optim.SGD(self.parameters(), lr=0.01)
@@ -52,19 +58,23 @@ def fit(run_id: str, at_step_3: Any = None) -> None:
     trainer.fit(Model(at_step_3), data, data)
 
 
-def fail() -> None:
+def save(trainer: Any) -> None:
+    trainer.save_checkpoint("kept.ckpt")
+
+
+def fail(_: Any) -> None:
     raise ValueError("bad batch")
 
 
-def interrupt() -> None:
+def interrupt(_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def terminate() -> None:
+def terminate(_: Any) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-fit("completes")
+fit("completes", save)
 Path(os.environ["SEEN"]).write_text(json.dumps(phases), encoding="utf-8")
 with suppress(ValueError):
     fit("raises", fail)
