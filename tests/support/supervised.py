@@ -27,9 +27,9 @@ def in_background(folder: Path, *arguments: str, cwd: Path | None = None, **more
     return start(LASTBEAT, *arguments, cwd=cwd or folder, stdout=subprocess.PIPE, **{**settings(folder), **more})
 
 
-def record(folder: Path) -> dict[str, Any]:
+def record(folder: Path, run_id: str = "run") -> dict[str, Any]:
     """Empty while there is none."""
-    path = folder / "runs/run/_watchdog.json"
+    path = folder / "runs" / run_id / "_watchdog.json"
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return found
 

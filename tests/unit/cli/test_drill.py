@@ -80,6 +80,10 @@ def test_the_script_lies_in_a_folder_that_jobs_share_or_travels_with_the_command
     assert (str(script) in saboteur(kind).command(script)) != launcher_traits(kind).remote
 
 
+def test_a_drill_in_a_pod_takes_no_node_away() -> None:
+    assert "with it the cluster is lost" in str(saboteur("ray-pod").why_no_node_is_lost(None))
+
+
 LIVES = [
     ("one after the other", ("a", 1.0, 5.0), ("a", 5.1, 9.0), True),
     ("both at once", ("a", 1.0, 5.0), ("a", 4.9, 9.0), False),
