@@ -255,6 +255,7 @@ DURATIONS = [
     pytest.param(59.9, "59s", id="seconds"),
     pytest.param(60.0, "1m", id="a minute"),
     pytest.param(5_399.0, "89m", id="minutes, while an hour would say too little"),
+    pytest.param(5_400.0, "1h", id="hours"),
     pytest.param(47 * 3600.0, "47h", id="hours up to two days"),
     pytest.param(50 * 3600.0, "2d", id="days"),
 ]

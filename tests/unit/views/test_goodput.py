@@ -77,3 +77,15 @@ def test_a_store_that_does_not_answer_and_a_time_that_is_over_are_told_run_by_ru
     assert [(each.run_id, each.fault) for each in found.unread] == [(RUN, "no answer")]
     late = fleet_goodput(world.store, [RUN], world.store.now, until=0.0)
     assert [each.fault for each in late.unread] == ["there was no time left to read it"]
+
+
+def test_starts_in_place_that_no_watcher_saw_count_as_training_says() -> None:
+    world = World()
+    starter = {"token": "launch-2", "restarts": 2, "left": 1, "takes_s": 60}
+    world.beat(attempt=3, start_time=world.now.isoformat(), in_place=starter)
+    world.progress(15)
+    for recorded in (False, True):
+        if recorded:
+            world.look()
+        found = there(view_of(world).goodput)
+        assert (found.attempts, found.failures) == (3, 2)
