@@ -1,15 +1,20 @@
-"""Every store lists in the order of the keys' bytes, page after page, and a prefix is a folder."""
+"""Every store lists in the order of the keys' bytes, page after page; a prefix is a folder, and each is named."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+import pytest
+
 from contract.stores.conftest import READ
 from lastbeat.stores.directory import DirectoryStore
 from lastbeat.stores.port import Entry, Store
+from lastbeat.stores.registry import parse
+from lastbeat.stores.s3_store import s3_store
 from support.row_by_row import check_each
 
 if TYPE_CHECKING:
     from contract.stores.conftest import Root
+    from support.s3 import S3Server
 
 KINDS = READ
 HOSTILE = [
@@ -129,3 +134,22 @@ def test_keys_with_any_characters_go_in_and_come_out_unchanged(root: "Root", sto
         assert blob.body == key.encode()
         folder = key.split("/")[0] + "/"
         assert _keys(store, folder, folder) == [key]
+
+
+def test_a_root_without_keys_has_no_folders(store: Store) -> None:
+    assert store.folders() == ()
+
+
+def test_each_folder_is_named_once_and_files_of_the_root_are_not(store: Store) -> None:
+    for key in ("a/x", "a/b/c", "a-1/x", "a0/x", "_watchdog/y", "stray", "lauf-ü/x", "run=@:1/x"):
+        store.write(key, b"1")
+    assert sorted(store.folders()) == sorted(["_watchdog", "a", "a-1", "a0", "lauf-ü", "run=@:1"])
+
+
+@pytest.mark.parametrize("key", ["training runs//x", "training runs/zz//x"])
+def test_a_key_without_a_name_hides_no_folder(s3_server: "S3Server", key: str) -> None:
+    bucket = s3_server.bucket()
+    store = s3_store(parse(f"s3://{bucket}/training runs"), s3_server.environment(), region="us-east-1")
+    store.write("a/x", b"1")
+    s3_server.client().put_object(Bucket=bucket, Key=key, Body=b"1")
+    assert set(store.folders()) - {"zz"} == {"a"}

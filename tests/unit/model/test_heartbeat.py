@@ -74,7 +74,6 @@ def test_a_5_gb_document_is_not_read() -> None:
         pytest.param(None, None, id="null"),
         pytest.param(True, None, id="true"),
         pytest.param(5, None, id="a step is no time"),
-        pytest.param(-1e300, None, id="far too small"),
         pytest.param(1e300, None, id="far too large"),
         pytest.param([], None, id="a list"),
         pytest.param("٢٠٢٥-08-04T17:16:21Z", None, id="digits of another script"),
