@@ -129,6 +129,8 @@ RAISED = [
     ("a job that is held in its queue",
      without(job=JobSight(replace(WAITS, seen_at=NOW - 6 * MINUTE), JobReport(JobState.PENDING, reason="JobHeldUser"))),
      {"job_pending": "job 77 has waited for its turn for 6m (JobHeldUser: its owner holds it back)"}),
+    ("a job that has run for long waits for nothing",
+     without(job=JobSight(replace(JOB, seen_at=NOW - 300 * MINUTE), RUNS.report)), {}),
     ("a job whose GPUs are idle", without(job=JobSight(IDLE, JobReport(JobState.RUNNING, gpus=GpuUse(0, 8)))),
      {"gpu_idle": "job 77 runs, and none of 8 GPUs has been seen in use for 1h 00m"}),
 ]  # fmt: skip
