@@ -201,7 +201,7 @@ def test_whatever_a_run_does_people_are_told_what_its_history_asks_for(steps: li
 
 
 @given(_lives, st.booleans())
-@settings(max_examples=examples(20, 5000))
+@settings(max_examples=examples(12, 5000))
 def test_the_last_that_people_were_told_is_right_once_it_is_steady(steps: list[tuple[float, Act]], alive: bool) -> None:
     world = _lived(steps)
     for _ in range(9):

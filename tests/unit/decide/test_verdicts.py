@@ -272,10 +272,6 @@ def test_limits_are_named_as_they_were_set() -> None:
                      "batch", id="CUDA out of memory"),
         pytest.param("RuntimeError: something\nTraceback (most recent call last):\n…", "exception", "on restart",
                      id="any other exception"),
-        pytest.param("slurmstepd: *** STEP 7 CANCELLED AT … DUE TO TIME LIMIT ***", "time_limit", "--time",
-                     id="time limit outranks cancelled"),
-        pytest.param("train.py was killed by SIGKILL (signal 9): often the OOM killer or the scheduler", "oom", "dmesg",
-                     id="SIGKILL"),
         pytest.param("it broke", None, "stack trace", id="a text that says nothing has no cause"),
     ],
 )  # fmt: skip

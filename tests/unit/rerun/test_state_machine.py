@@ -477,7 +477,7 @@ DEVICES = st.sampled_from(["GPU-1", "GPU-2", "GPU-3"])
 
 
 @given(st.lists(LOSSES, min_size=1, max_size=30), st.lists(DEVICES, min_size=1, max_size=8), st.booleans())
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_deterministic_computation_never_blames_the_hardware(
     losses: list[float], devices: list[str], spikes: bool
 ) -> None:
@@ -523,7 +523,7 @@ def through_checkpoint(training: RerunStateMachine, device: str, how: dict[str, 
 
 
 @given(st.lists(LOSSES, max_size=20), st.integers(0, 20))
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_training_that_was_resumed_sees_what_an_undisturbed_one_sees(losses: list[float], at: int) -> None:
     undisturbed, disturbed = machine(check_for_spiky_loss=True), machine(check_for_spiky_loss=True)
     for step, loss in enumerate(losses):
