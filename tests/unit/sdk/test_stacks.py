@@ -67,12 +67,9 @@ def test_they_are_written_where_the_run_or_the_setting_says(
     assert [task._first_s for task in tasks if isinstance(task, StackDump)] == ([] if first_s is None else [first_s])
 
 
-def test_before_the_first_step_nothing_stalls() -> None:
-    assert Watched().beats(7200) == []
-
-
 def test_they_are_written_shortly_before_the_limit_and_with_each_doubling() -> None:
     watched = Watched()
+    assert watched.beats(7200) == [], "before the first step nothing stalls"
     watched.run.step(5)
     watched.beats(30)
     assert watched.beats(7200) == [570.0, 1110.0, 2220.0, 4440.0]
@@ -109,8 +106,11 @@ def test_a_step_that_is_a_tensor_is_not_read() -> None:
     assert KEY not in watched.store.held
 
 
-def test_they_go_when_training_goes_on() -> None:
+def test_they_go_when_training_goes_on_as_those_of_an_earlier_attempt_do_at_the_start() -> None:
     watched = Watched()
+    watched.store.put_text(KEY, "old")
+    watched.beats(30)
+    assert KEY not in watched.store.held
     watched.run.step(5)
     watched.beats(900)
     assert KEY in watched.store.held
@@ -144,13 +144,6 @@ def test_a_name_with_a_newline_begins_no_thread_of_its_own() -> None:
     assert [line for line in text.split("\n") if line.startswith("Thread ") and "MainThread" in line[:20]] == [
         text.split("\n")[2]
     ]
-
-
-def test_those_of_an_earlier_attempt_go_at_the_start() -> None:
-    watched = Watched()
-    watched.store.put_text(KEY, "old")
-    watched.beats(30)
-    assert KEY not in watched.store.held
 
 
 def test_a_limit_shorter_than_a_beat_still_waits_for_half_of_it() -> None:
