@@ -33,7 +33,6 @@ from support.reporting import environment, start
 from support.waiting import LIMIT_S, until
 
 HOST = Instance("host-1")
-TOKEN = "AQAEA-token=="
 TREE = {
     "/latest/meta-data/instance-id": "i-0abc123def4567890",
     "/latest/meta-data/placement/availability-zone": "us-east-1b",
