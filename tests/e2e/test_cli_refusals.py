@@ -1,11 +1,18 @@
-"""What cannot be done as it was asked for: each command says so in plain words with exit status 3, and does nothing."""
+"""What cannot be done as it was asked for: plain words, a document with --json, exit status 3, and nothing is done."""
 
+import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from support.cli import LASTBEAT, RunFolder, call
+from lastbeat import __version__
+from lastbeat.views import schemas
+from support.checkout import ROOT
+from support.cli import LASTBEAT, MONITOR, RunFolder, call, environment
 
 LINES = {
     "archive --list --root gone": "gone: there is no such directory",
@@ -152,3 +159,144 @@ def test_it_is_refused_and_nothing_is_done(place: Path, line: str, says: str) ->
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(place.rglob("*")) == before
+
+
+TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+ROWS = [
+    pytest.param(["show", "gone"], {}, ["there is no run gone"], id="a run that is not there"),
+    pytest.param(["fleet", "--sinc", "7d"], {}, ["No such option: --sinc"], id="an option that there is not"),
+    pytest.param(
+        ["fleet"], {"STALE_MINUTES": "ten", "ALERT_ON": "loud"}, ["STALE_MINUTES", "ALERT_ON"], id="several at once"
+    ),
+    pytest.param(["fleet", "--since", TOKEN], {}, ["--since='***'"], id="a secret, which is masked"),
+    pytest.param(
+        ["watch", "run-1", "--once", "--interval", "x"], {}, ["--interval='x'"], id="a check that is not made"
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "settings", "named"), ROWS)
+def test_an_error_is_a_document_too(
+    tmp_path: Path, words: list[str], settings: dict[str, str], named: list[str]
+) -> None:
+    (tmp_path / "training-runs" / "run-1").mkdir(parents=True)
+    done = call(LASTBEAT, *words, "--json", cwd=tmp_path, **settings)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told.keys(), told["data"]) == (3, {"schema", "version", "data", "errors"}, None)
+    Draft202012Validator(schemas.schema("answer")).validate(told)
+    assert all(part in error["message"] for part, error in zip(named, told["errors"], strict=True))
+    assert done.stderr.startswith("Error: ")
+    assert TOKEN not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["explain", "train.log"], id="why a log ends"),
+        pytest.param(["limits"], id="the limits of a fleet"),
+        pytest.param(["restart", "policy", "list"], id="the policies that there are"),
+    ],
+)
+def test_an_answer_is_an_envelope_whose_keys_stand_beside_its_data(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "training-runs" / "run-1").mkdir(parents=True)
+    (tmp_path / "train.log").write_text("RuntimeError: CUDA out of memory\n", encoding="utf-8")
+    told = json.loads(call(LASTBEAT, *words, "--json", cwd=tmp_path).stdout)
+    Draft202012Validator(schemas.schema("answer")).validate(told)
+    assert (told["version"], told["errors"]) == (__version__, [])
+    assert told["data"]
+    assert told == {**told, **told["data"]}
+
+
+def test_what_a_command_is_given_asks_for_no_json(tmp_path: Path) -> None:
+    assert call(LASTBEAT, "exec", "--run-id", "../x", "--", "true", "--json", cwd=tmp_path).stdout == ""
+
+
+HOOK = "http://hooks.slack.com/services/T000/B000/hush-hush-hush"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "says"),
+    [
+        pytest.param(["--once"], {}, "--run-id is missing", id="no run id"),
+        pytest.param(["--run-id", "x", "--onec"], {}, "--once", id="a mistyped option"),
+        pytest.param(["--run-id", "x"], {"SLACK_WEBHOOK_URL": HOOK}, "SLACK_WEBHOOK_URL", id="a webhook without TLS"),
+        pytest.param(["--run-id", "x", "--root", "s3://bucket-1/p"], {"AWS_ENDPOINT_URL_S3": "no-address"},
+                     "AWS_ENDPOINT_URL_S3", id="an endpoint for S3 alone that is none"),
+    ],
+)  # fmt: skip
+def test_a_check_is_refused_before_anything_is_done(
+    tmp_path: Path, arguments: list[str], settings: dict[str, str], says: str
+) -> None:
+    done = call(MONITOR, *arguments, cwd=tmp_path, **settings)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert says in done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert "Traceback" not in done.stderr
+    assert "hush-hush" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_everything_that_is_wrong_is_told_at_once_by_the_command_as_by_the_launcher(tmp_path: Path) -> None:
+    wrong = ("--run-id", "a b", "--interval", "often", "--bucket", "")
+    more = {"STALE_MINUTES": "ten"}
+    launched, called = (call(command, *wrong, cwd=tmp_path, **more) for command in (MONITOR, [*LASTBEAT, "watch"]))
+    assert (called.returncode, called.stdout, called.stderr) == (launched.returncode, "", launched.stderr)
+    assert launched.stderr.startswith("Error: 4 things are wrong")
+    assert launched.stderr.count("\n- ") == 4
+
+
+def test_a_folder_that_is_not_there_could_not_be_observed(tmp_path: Path) -> None:
+    done = call(MONITOR, "--run-id", "x", "--once", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stdout.startswith("Run x: UNKNOWN\nDetail: ")
+    assert "training-runs" in done.stdout
+    assert "Action: " in done.stdout
+    assert "MONITORING_ROOT" in done.stderr, "who set nothing learns where lastbeat looks"
+    as_json = json.loads(call(MONITOR, "--run-id", "x", "--once", "--json", "--root", "nope", cwd=tmp_path).stdout)
+    assert (as_json["status"], as_json["attempt"], as_json["since"]) == ("UNKNOWN", None, None)
+
+
+def test_a_store_that_nobody_answers_for_could_not_be_observed(tmp_path: Path) -> None:
+    done = call(
+        MONITOR, "--run-id", "x", "--once", "--bucket", "bucket-1", cwd=tmp_path,
+        AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="hush-hush-hush",
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stdout.startswith("Run x: UNKNOWN\nDetail: s3://bucket-1/training-runs: ")
+    assert "hush" not in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk, as Linux plays one")
+def test_a_full_disk_behind_stdout_is_one_line_and_unknown(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "training-runs").metadata()
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*MONITOR, "--run-id", "run-1", "--once"],
+            cwd=tmp_path, env=environment(tmp_path), stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "No space left" in done.stderr
+
+
+def test_a_python_without_the_libraries_is_told_what_to_install(tmp_path: Path) -> None:
+    bare = [sys.executable, "-S", "-I", str(ROOT / "cli" / "monitor.py")]
+    done = call(bare, "--run-id", "x", "--once", cwd=tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert "make demo" in done.stderr
+    assert "pip install" in done.stderr
+
+
+def test_it_runs_from_any_folder_and_through_a_link(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "weird 'dir\" \u00fc" / "runs")
+    run.metadata()
+    link = tmp_path / "monitor"
+    link.symlink_to(ROOT / "cli" / "monitor.py")
+    env = environment(tmp_path)
+    del env["PYTHONPATH"]
+    done = subprocess.run(
+        [sys.executable, str(link), "--run-id", "run-1", "--once", "--root", "runs"],
+        cwd=run.root.parent, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("Run run-1: RUNNING\n")
