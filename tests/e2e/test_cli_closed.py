@@ -101,34 +101,25 @@ def test_a_closed_run_can_be_silenced_and_nobody_says_that_there_is_none(root: P
     assert document["notes"][0].startswith("the history of run could not be written, and does not say so: ")
 
 
-LINKS = ["logs/rank0.log", ""]
-
-
-@pytest.mark.parametrize("name", LINKS, ids=lambda name: name or "the run's folder")
-def test_nothing_outside_of_the_root_is_shown_to_anybody(root: Path, name: str) -> None:
+def test_nothing_outside_of_the_root_is_shown_to_anybody(root: Path) -> None:
     outside = RunFolder(root.parent / "secret", "run")
     outside.metadata(phase=SECRET)
     outside.put("_error", SECRET)
     outside.put("logs/rank0.log", SECRET)
     outside.put("ranks/0.json", json.dumps({"rank": 0, "phase": SECRET}))
-    place = root / "run" / name if name else root / "linked"
-    place.parent.mkdir(exist_ok=True)
-    place.unlink(missing_ok=True)
-    place.symlink_to(outside.path / name)
-    run = "run" if name else "linked"
+    (root / "linked").symlink_to(outside.path)
+    (root / "run/logs/rank0.log").unlink()
+    (root / "run/logs/rank0.log").symlink_to(outside.path / "logs/rank0.log")
     said = ""
+    of_run = (["show"], ["show", "--json"], ["logs"], ["logs", "--file", "_error"], ["explain"],
+              ["watch", "--once", "--dry-run"])  # fmt: skip
     for command in (
         ["sweep", "--once", "--json"],
         ["sweep", "--once"],
         ["fleet", "--json"],
         ["fleet", "--once"],
-        ["show", run],
-        ["show", run, "--json"],
-        ["logs", run],
-        ["logs", run, "--file", "_error"],
-        ["explain", run],
-        ["watch", "--run-id", run, "--once", "--dry-run"],
         ["doctor"],
+        *([*each, run] for each in of_run for run in ("linked", "run")),
     ):
         done = call(LASTBEAT, *command, cwd=root.parent, LASTBEAT_PAGE_MINUTES="1")
         assert "Traceback" not in done.stderr
@@ -146,27 +137,6 @@ def test_a_root_of_links_is_read_where_its_writers_are_trusted(root: Path) -> No
     (root / "linked").symlink_to(outside.path)
     done = call(LASTBEAT, "sweep", "--once", "--json", cwd=root.parent, LASTBEAT_FOLLOW_LINKS="on")
     assert (done.returncode, json.loads(done.stdout)["statuses"]) == (2, {"RUNNING": 3, "FAILED": 1})
-    wrong = call(LASTBEAT, "sweep", "--once", cwd=root.parent, LASTBEAT_FOLLOW_LINKS="perhaps")
-    assert wrong.returncode == 3
-    assert "LASTBEAT_FOLLOW_LINKS='perhaps' is neither on nor off" in wrong.stderr
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
-def test_a_file_of_somebody_else_is_not_shown_and_said(root: Path) -> None:
-    error = root / "run" / "_error"
-    error.write_text(SECRET)
-    error.chmod(0o600)
-    os.chown(root / "run", 65532, 65532)
-    os.chown(error, 65531, 65531)
-    done = call(LASTBEAT, "sweep", "--once", "--json", cwd=root.parent)
-    # That it is there is enough to know that the run failed.
-    assert (done.returncode, json.loads(done.stdout)["statuses"]) == (2, {"RUNNING": 2, "FAILED": 1})
-    said = done.stdout
-    for command in (["show", "run"], ["logs", "run", "--file", "_error"], ["explain", "run"], ["doctor"]):
-        told = call(LASTBEAT, *command, cwd=root.parent)
-        assert "it belongs to user 65531" in told.stdout + told.stderr
-        said += told.stdout + told.stderr
-    assert SECRET not in said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
@@ -202,27 +172,3 @@ def test_one_user_watches_what_others_let_him_see() -> None:
         mine = json.loads(call_as(alice, "sweep", "--once", "--json", cwd=place, **settings).stdout)
         assert mine["statuses"] == {"FAILED": 2}
         assert "RuntimeError: alices" in json.dumps(mine)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
-def test_who_goes_on_with_a_colleagues_run_is_told_why_it_is_not_seen_and_what_to_do() -> None:
-    alice, bob, watcher = 65531, 65532, 65533
-    with open_place() as place:
-        root, state = place / "training-runs", place / "state"
-        for folder in (root, state):
-            folder.mkdir()
-            folder.chmod(0o777)
-        settings = {"MONITORING_ROOT": str(root), "LASTBEAT_STATE_DIR": str(state)}
-        for user in (alice, bob):
-            assert call_as(user, "beat", "--run-id", "run", cwd=place, **settings).returncode == 0
-            (root / "run").chmod(0o777)
-        assert (root / "run" / "metadata.json").stat().st_uid == bob
-        why = f"it belongs to user {bob}, and the run's folder to user {alice}"
-        for command in (["watch", "--run-id", "run", "--once"], ["doctor"]):
-            told = call_as(watcher, *command, cwd=place, **settings).stdout
-            assert why in told
-            assert "under a run id of your own" in told
-        swept = call_as(watcher, "sweep", "--once", cwd=place, **settings)
-        assert (swept.returncode, why in swept.stdout) == (3, True)
-        os.chown(root / "run", bob, bob)
-        assert call_as(watcher, "sweep", "--once", cwd=place, **settings).returncode == 0

@@ -92,14 +92,6 @@ def test_cost_says_dollars_only_where_prices_are_known(tmp_path: Path, place: Pl
             id="a key file that is not there",
         ),
         pytest.param(
-            {"MONITORING_ROOT": "my-bucket/training-runs"}, "for a bucket write s3://my-bucket/training-runs",
-            id="a bucket without its scheme",
-        ),
-        pytest.param(
-            {"MONITORING_BUCKET": "my-bucket", "MONITORING_REGION": "eu-west1"}, "did you mean eu-west-1?",
-            id="a region that AWS has not",
-        ),
-        pytest.param(
             {"MONITORING_ROOT": "az://runs/x", "AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:9/account",
              "AZURE_STORAGE_ACCOUNT_KEY": "aHVzaC1odXNoLWh1c2gtaHVzaA=="},
             "AZURE_STORAGE_ENDPOINT", id="nobody at the endpoint",

@@ -1,21 +1,28 @@
-"""``lastbeat dashboard`` as a process: it serves, it tells what it saw, and it ends when it is told to."""
+"""``lastbeat dashboard`` as a process: what it serves and says, abuse of its sockets, a store that hangs, its end."""
 
 import gzip
 import json
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
-from support.cli import LASTBEAT, RunFolder, call, environment, popen
+from support.cli import LASTBEAT, RunFolder, call, environment, popen, start
+from support.dashboard import run_dashboard
+from support.proxy import FaultProxy, Stall
+from support.s3 import S3Server
 from support.terminal import terminal
-from support.waiting import LIMIT_S, text_in
+from support.waiting import LIMIT_S, text_in, until
 
 TOKEN = "a-token-of-some-length"
 
@@ -206,13 +213,159 @@ def test_a_port_that_is_in_use_is_said_and_what_to_do(serve: Serve, root: Path, 
     assert "--port 0" in done.stderr
 
 
-def test_a_root_that_is_not_there_is_served_as_what_it_is(serve: Serve, tmp_path: Path) -> None:
-    served = serve("--root", str(tmp_path / "nowhere"))
-    assert served.until(lambda fleet: fleet["fault"] is not None)["at"] is None
-    RunFolder(tmp_path / "nowhere", "run-1").metadata()
-    served.until(lambda fleet: fleet["fault"] is None and len(fleet["runs"]) == 1)
-    (tmp_path / "nowhere").rename(tmp_path / "somewhere")
-    errors = served.end()[1]
-    assert errors.count("cannot be seen") <= 2
-    assert "there is no such directory" in errors
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["errors-0.txt", "somewhere"]
+@pytest.fixture(scope="module")
+def open_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    home = tmp_path_factory.mktemp("home")
+    secret = home / "secret.json"
+    secret.write_text('{"secret": 1}', encoding="utf-8")
+    run = RunFolder(home / "runs", "run-1")
+    run.metadata()
+    run.progress()
+    with run_dashboard(home / "runs", home) as address:
+        yield int(address.rstrip("/").rpartition(":")[2])
+
+
+def send(open_port: int, request: bytes) -> bytes:
+    """What comes back until the other side closes."""
+    with socket.create_connection(("127.0.0.1", open_port), timeout=LIMIT_S) as connection:
+        try:
+            connection.sendall(request)
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+        except ConnectionError:
+            return answer
+        return answer
+
+
+def get(open_port: int, target: bytes, *, host: bytes = b"localhost", extra: bytes = b"") -> bytes:
+    return send(
+        open_port, b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n" + extra + b"\r\n"
+    )
+
+
+def alive(open_port: int) -> bool:
+    return get(open_port, b"/data/runs/run-1").startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    ("target", "statuses"),
+    [
+        pytest.param(b"/data/runs/%2e%2e/secret.json", (400,), id="dots that are written otherwise"),
+        pytest.param(b"/data/runs/%ff%fe", (400,), id="bytes that are no text"),
+        pytest.param(b"/" + b"a" * 100_000, (400, 414, 431), id="an address without end"),
+        pytest.param(b"http://evil.example/data/fleet", (200, 400), id="another machine's name in the address"),
+    ],
+)
+def test_an_address_that_is_meant_badly(open_port: int, target: bytes, statuses: tuple[int, ...]) -> None:
+    answer = get(open_port, target)
+    assert int(answer.split(b" ", 2)[1]) in statuses, answer[:200]
+    head = answer.partition(b"\r\n\r\n")[0]
+    assert b"Set-Cookie" not in head
+    assert b'"secret"' not in answer
+    assert b"root:" not in answer
+    assert alive(open_port)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(b"POST /data/fleet HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc", id="a form"),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFF\r\n", id="one in pieces"
+        ),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20_000 + b"\r\n", id="headers without end"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 200, id="a browser that wants TLS"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="no host"),
+    ],
+)
+def test_a_request_that_is_none(open_port: int, request_: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", open_port), timeout=2) as connection:
+        answer = b""
+        try:
+            connection.sendall(request_)
+            answer = connection.recv(65536)
+        except (TimeoutError, ConnectionError):
+            pass
+    assert not answer.startswith(b"HTTP/1.1 2"), answer[:200]
+    assert b"Traceback" not in answer
+    assert alive(open_port)
+
+
+def test_who_sends_or_takes_slowly_holds_up_nobody(open_port: int) -> None:
+    slow = [socket.create_connection(("127.0.0.1", open_port), timeout=LIMIT_S) for _ in range(60)]
+    stop = threading.Event()
+
+    def dribble() -> None:
+        while not stop.wait(0.05):
+            for connection in slow[:30]:
+                connection.send(b"X")
+
+    for connection in slow[:30]:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+    for connection in slow[30:]:
+        # Asks for the page again and again, and reads none of it.
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+    dribbling = threading.Thread(target=dribble)
+    dribbling.start()
+    try:
+        assert all(alive(open_port) for _ in range(5))
+    finally:
+        stop.set()
+        dribbling.join()
+        for connection in slow:
+            connection.close()
+
+
+def test_who_holds_more_connections_than_there_are_keeps_nobody_out(open_port: int) -> None:
+    held = [socket.create_connection(("127.0.0.1", open_port), timeout=LIMIT_S) for _ in range(600)]
+    stop = threading.Event()
+
+    def dribble() -> None:
+        while not stop.wait(1):
+            for connection in held:
+                with suppress(OSError):
+                    connection.send(b"X")
+
+    for connection in held:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+    dribbling = threading.Thread(target=dribble)
+    dribbling.start()
+    try:
+        assert all(alive(open_port) for _ in range(5))
+    finally:
+        stop.set()
+        dribbling.join()
+        for connection in held:
+            connection.close()
+
+
+def document(address: str) -> Any:
+    try:
+        with urlopen(address, timeout=LIMIT_S) as answer:
+            return json.loads(answer.read())
+    except HTTPError as refused:
+        return json.loads(refused.read())
+
+
+def test_a_store_that_hangs_holds_up_neither_the_page_nor_the_end(
+    s3_server: S3Server, fault_proxy: FaultProxy, tmp_path: Path
+) -> None:
+    fault_proxy.inject(Stall())
+    settings: dict[str, Any] = s3_server.environment() | {"AWS_ENDPOINT_URL": fault_proxy.url}
+    process = start(LASTBEAT, "dashboard", "--root", "s3://some-bucket/training-runs", cwd=tmp_path, **settings)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        with urlopen(address, timeout=LIMIT_S) as page:
+            assert page.status == 200
+        fleet = document(f"{address}data/fleet")
+        assert (fleet["at"], fleet["runs"]) == (None, [])
+        known = fault_proxy.count()
+        asked = until(fault_proxy.count, lambda count: count > known)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=LIMIT_S) == 0
+        assert fault_proxy.count() == asked, "a request that is waited for is tried again"
+    finally:
+        process.kill()
+        process.communicate()

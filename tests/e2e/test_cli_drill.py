@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import LASTBEAT, call, environment, popen, run
+from support.cli import LASTBEAT, environment, popen, run
 from support.drilled import ALL_BUT_A_NODE_LOST
 from support.http_sink import http_sink
 from support.waiting import until
@@ -100,10 +100,3 @@ def test_ctrl_c_ends_the_jobs(clean: Path) -> None:
         rest = it.stderr.read()
         assert it.wait(LIMIT_S) == 130, rest
     assert "the drill's jobs are being ended" in rest
-
-
-def test_help_says_how_long_each_takes(tmp_path: Path) -> None:
-    said = call(LASTBEAT, "drill", "--help", cwd=tmp_path).stdout
-    lines = {line.split()[0]: line.split()[1:] for line in said.splitlines() if line.strip()}
-    assert lines["supervisor_killed"][1] == "s"
-    assert lines["node_lost"][0] == "-"

@@ -1,4 +1,4 @@
-"""``lastbeat explain``: from a log to its cause, as a user calls it."""
+"""``lastbeat explain``: from a log, or a run, to its cause, as a user calls it."""
 
 import gzip
 import json
@@ -61,16 +61,6 @@ def test_people_get_the_cause_first_and_what_to_do(log: Path) -> None:
     assert "What to do" in lines
     assert "last step 29 of 1000 (2%), loss 2.5" in done.stdout
     assert "\x1b" not in done.stdout, "no colours into a pipe"
-
-
-def test_a_healthy_log_has_no_cause(tmp_path: Path) -> None:
-    (tmp_path / "train.log").write_text(HEALTHY)
-    told = explained("train.log", cwd=tmp_path)
-    assert (told["cause"], told["hint"], told["alternatives"]) == (None, None, [])
-    done = call(LASTBEAT, "explain", "train.log", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stdout.startswith("Nothing in it ended the run.\n")
-    assert "Last: step 29 of 1000 (2%), loss 2.5 (train.log)" in done.stdout
 
 
 @pytest.mark.parametrize("named", [("-",), ()], ids=["asked for by name", "without a name"])
@@ -215,10 +205,62 @@ def test_a_large_log_takes_little_memory(tmp_path: Path) -> None:
     assert int(done.stderr) < 100_000, "kilobytes"
 
 
-def test_a_reader_that_leaves_is_no_fault(log: Path) -> None:
-    done = subprocess.run(
-        ["bash", "-c", '"$@" | head -n 1', "bash", *LASTBEAT, "explain", "train.log"],
-        cwd=log.parent, env=environment(log.parent), capture_output=True, text=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
-    assert done.stdout.startswith("Cause: oom")
-    assert done.stderr == ""
+SOME_STEPS = "step 100/1000 loss 2.5\nstep 200/1000 loss 2.4\n"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+
+@pytest.fixture
+def my_run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path / "training-runs", "my-run")
+    folder.metadata()
+    return folder
+
+
+def test_a_run_whose_program_was_never_changed_is_explained_from_the_logs_of_this_machine(my_run: RunFolder) -> None:
+    (my_run.root.parent / "train.log").write_text(SOME_STEPS + OOM)
+    done = call(LASTBEAT, "explain", "my-run", "--json", cwd=my_run.root.parent, LASTBEAT_LOGS="train*.log")
+    told = json.loads(done.stdout)["cause"]
+    assert (told["error_type"], told["evidence"]["file"], told["evidence"]["line"]) == ("oom", "train.log", 3)
+
+
+def test_the_logs_of_this_machine_may_be_of_another_run_than_one_that_has_its_own(my_run: RunFolder) -> None:
+    my_run.put("logs/train.log", SOME_STEPS)
+    (my_run.root.parent / "train.log").write_text(SOME_STEPS + OOM)
+    done = call(LASTBEAT, "explain", "my-run", "--json", cwd=my_run.root.parent, LASTBEAT_LOGS="train.log")
+    assert json.loads(done.stdout)["cause"] is None
+
+
+def test_without_any_log_it_is_said_where_one_could_be(my_run: RunFolder) -> None:
+    done = call(LASTBEAT, "explain", "my-run", cwd=my_run.root.parent)
+    assert done.returncode == 3
+    assert "LASTBEAT_LOGS" in done.stderr
+
+
+def test_a_fleet_root_in_place_of_a_run(my_run: RunFolder) -> None:
+    for number in range(7):
+        other = RunFolder(my_run.root, f"run-{number}")
+        other.metadata()
+        other.put("_error", OOM)
+    my_run.put("logs/train.log", SOME_STEPS)
+    done = call(LASTBEAT, "explain", "training-runs", cwd=my_run.root.parent)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "training-runs is a fleet root" in done.stderr
+    assert "run-6, " in done.stderr
+    assert "(8 in all)" in done.stderr
+    assert "Name one: lastbeat explain training-runs/" in done.stderr
+    named = done.stderr.rpartition("lastbeat explain ")[2].strip()
+    assert call(LASTBEAT, "explain", named, cwd=my_run.root.parent).returncode == 0
+
+
+def test_a_name_that_no_file_can_have(tmp_path: Path) -> None:
+    done = call(LASTBEAT, "explain", "x" * 5000, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "File name too long" in done.stderr
+    assert len(done.stderr) < 500
+
+
+def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "latest.log").symlink_to("gone.log")
+    done = call(LASTBEAT, "explain", "latest.log", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "latest.log is a link to gone.log, which is not there" in done.stderr

@@ -75,15 +75,6 @@ def test_it_does_the_same(tmp_path: Path, typed: str, same: str) -> None:
     assert "there is no command '" not in one.stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "old"), [("archive", "--undo"), ("silence", "--lift"), ("limits", "--clear"), ("timeouts", "--reset")]
-)
-def test_what_was_set_is_taken_back_by_one_word(tmp_path: Path, command: str, old: str) -> None:
-    shown = call([*LASTBEAT, command, "--help"], cwd=tmp_path).stdout
-    assert "--remove" in shown
-    assert old not in shown
-
-
 def test_run_runs_a_command(tmp_path: Path) -> None:
     done = call([*LASTBEAT, "run", "--run-id", "hello", "--", "true"], cwd=tmp_path)
     assert done.returncode == 0

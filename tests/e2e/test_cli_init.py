@@ -66,16 +66,6 @@ WRONG = [
     pytest.param(
         ["--root", "/no/such/folder"], "", "Error: /no/such/folder: there is no such directory", id="no folder"
     ),
-    pytest.param(["--root", ".env"], "", "/.env: there is no such directory", id="a file as the root"),
-    pytest.param(
-        [],
-        "MONITORING_ROOT=/no/such\n",
-        "Error: /no/such: there is no such directory",
-        id="one there",
-    ),
-    pytest.param(
-        [], "MONITORING_ROOT=ftp://b\n", "MONITORING_ROOT='ftp://b' is neither s3://bucket/prefix", id="none there"
-    ),
 ]
 
 

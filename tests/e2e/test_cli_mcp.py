@@ -124,10 +124,3 @@ def test_with_operate_an_assistant_acts_and_says_that_it_was_one(fleet: Path) ->
     assert [each.is_error for each in results] == [False] * 4, text(results[0])
     assert "smaller batch (by an assistant)" in text(results[-1])
     assert "--json (by an assistant)" in (fleet / "run-2" / "_stop").read_text()
-
-
-def test_an_older_name_of_a_command_that_made_room_still_works(tmp_path: Path) -> None:
-    older, newer = (
-        call(LASTBEAT, *words, cwd=tmp_path) for words in (("schema", "limits"), ("report", "schema", "limits"))
-    )
-    assert (older.returncode, older.stdout) == (0, newer.stdout)

@@ -88,17 +88,3 @@ def test_show_check_and_remove(tmp_path: Path) -> None:
     assert "warn  routes: no channel called oncall" in lastbeat(tmp_path, "doctor", status=1)
     assert "has no routes any more" in lastbeat(tmp_path, "routes", "remove")
     assert "routes" not in lastbeat(tmp_path, "doctor", status=1)
-
-
-def test_a_broken_file_that_somebody_copied_there_is_told_by_doctor_and_in_the_alert(tmp_path: Path) -> None:
-    begin(tmp_path, "a")
-    (tmp_path / "runs" / "_watchdog").mkdir()
-    (tmp_path / "runs" / "_watchdog" / "routes.yaml").write_text("default: slack\n")
-    with http_sink() as usual, http_sink() as oncall:
-        settings = hooks(usual, oncall)
-        lastbeat(tmp_path, "watch", "--run-id", "a", "--once", status=2, env=settings)
-        (alert,) = [json.loads(request.body) for request in oncall.requests]
-        assert len(usual.requests) == 1
-        assert "routes.yaml:1" in alert["notes"][-1]
-    told = call(LASTBEAT, "doctor", cwd=tmp_path, MONITORING_ROOT="runs").stdout
-    assert "warn  routes: _watchdog/routes.yaml:1" in told

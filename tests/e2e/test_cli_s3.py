@@ -54,14 +54,6 @@ def test_what_the_file_in_the_current_folder_says_is_enough(tmp_path: Path, s3_s
     assert (told.returncode, told.stderr) == (0, ""), "boto3 finds its endpoint and keys in the file too"
 
 
-def test_a_bucket_that_is_not_there_could_not_be_observed(tmp_path: Path, s3_server: S3Server) -> None:
-    done = call(
-        MONITOR, "--run-id", "x", "--once", "--bucket", "no-such-bucket", cwd=tmp_path, **s3_server.environment()
-    )
-    assert done.returncode == 3
-    assert "there is no such bucket" in done.stdout
-
-
 def test_the_doctor_finds_a_good_store_good(tmp_path: Path, s3_server: S3Server, bucket: str) -> None:
     done = call(LASTBEAT, "doctor", "--bucket", bucket, cwd=tmp_path, **s3_server.environment())
     words = {line.split(":")[0].split(maxsplit=1)[1]: line.split()[0] for line in done.stdout.splitlines()}

@@ -267,22 +267,6 @@ def test_ctrl_c_while_a_restart_waits_for_its_time(folder: Path, ends: bool) -> 
     assert "what a person ended is not restarted" in later.stdout
 
 
-def test_what_a_person_stopped_stays_stopped_also_where_training_reports_nothing(folder: Path) -> None:
-    process = in_background(folder, *begin("python", "train.py", "hang", "9"))
-    under_way(folder)
-    said = supervise(folder, "stop", "run", "--why", "wrong data")
-    assert (said.returncode, "job run-r0 is being ended; no restart policy undoes that" in said.stdout) == (0, True), (
-        said
-    )
-    told, _ = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 2
-    assert "Run run: CANCELLED\nDetail: Stopped by " in told
-    assert "what a person ended is not restarted" in told
-    assert len(begun(folder)) == 1
-    found = record(folder)
-    assert (found["status"], found["cause"], found["outbox"]) == ("CANCELLED", "cancelled", [])
-
-
 def test_a_job_that_failed_and_is_kept_can_be_stopped_and_its_run_is_not_forgotten_before(folder: Path) -> None:
     command = begin("python", "train.py", "linger", "9", OOM, options=("--on-permanent", "leave"))
     process = in_background(folder, *command)
@@ -296,44 +280,6 @@ def test_a_job_that_failed_and_is_kept_can_be_stopped_and_its_run_is_not_forgott
     assert local.launcher(folder / "state").state("run-r0").state.ended
     assert "is over: it is" in supervise(folder, "stop", "run").stderr
     assert supervise(folder, "forget", "run", "--yes").returncode == 0
-
-
-def test_a_name_that_is_no_run_id_becomes_one_on_the_command_line_and_in_a_file(folder: Path) -> None:
-    (folder / "run.yaml").write_text(
-        "run_id: my exp!\nlauncher: local\ncommand: [python, train.py]\n", encoding="utf-8"
-    )
-    by_option = ("--run-id", "my exp!", "--launcher", "local", "--dry-run", "--", "python", "train.py")
-    for arguments in (by_option, ("--config", "run.yaml", "--dry-run")):
-        said = supervise(folder, "supervise", *arguments)
-        assert said.returncode == 0, said.stderr
-        assert said.stdout.startswith("Run my-exp in ")
-        assert f"Output: {folder / 'runs' / 'my-exp' / 'logs'}" in said.stdout
-        assert said.stderr.count("lastbeat calls this run my-exp") == 1
-    said = supervise(folder, "supervise", "--run-id", " ", *by_option[2:])
-    assert (said.returncode, "the run id is empty" in said.stderr) == (3, True)
-
-
-def test_a_dry_run_on_slurm_shows_the_very_call_and_script_without_asking_slurm(folder: Path) -> None:
-    arguments = (
-        "supervise",
-        "--run-id",
-        "run",
-        "--launcher",
-        "slurm",
-        "--option=--partition=gpu",
-        *POLICY,
-        "--dry-run",
-    )
-    said = supervise(folder, *arguments, "--", "python", "train.py", "a b", "--load={resume_from}")
-    assert said.returncode == 0, said.stderr
-    assert "Budgets: crash 0/3, stall 0/2, timeout 0/1, 24 h 0/10" in said.stdout
-    assert f"sbatch --parsable --job-name=run-r0 --chdir={folder} --partition=gpu" in said.stdout
-    assert "exec python train.py 'a b'" in said.stdout
-    script = json.loads(supervise(folder, *arguments, "--json", "--", "python", "x.py").stdout)["plan"]["script"]
-    assert script.splitlines()[-1] == "exec python x.py"
-    array = supervise(folder, *arguments, "--option=--array=1-3", "--", "python", "x.py")
-    assert (array.returncode, "an array is several jobs" in array.stderr) == (3, True)
-    assert list((folder / "runs").iterdir()) == []
 
 
 def test_what_a_dry_run_prints_can_be_fed_back_and_gives_the_same_plan(folder: Path) -> None:
@@ -377,31 +323,12 @@ def test_a_fleet_root_that_is_missing_is_made_for_a_run_that_begins(folder: Path
     assert (refused.returncode, "train.py/runs cannot be made: Not a directory" in refused.stderr) == (3, True)
 
 
-@pytest.mark.parametrize("what", [("--run-id", "run"), ("--resume", "run"), ("--agent",)])
-def test_a_state_directory_that_cannot_be_used_is_refused_at_once(folder: Path, what: tuple[str, ...]) -> None:
-    if "--resume" in what:
-        assert supervise(folder, *begin("true")).returncode == 0
+def test_a_state_directory_that_cannot_be_used_is_refused_at_once(folder: Path) -> None:
     (folder / "file").write_text("", encoding="utf-8")
-    start = () if "--resume" in what else ("--launcher", "local")
-    job = ("--", "true") if "--run-id" in what else ()
-    done = supervise(
-        folder, "supervise", *what, *start, "--interval", "0.3", *job, LASTBEAT_STATE_DIR=str(folder / "file" / "state")
-    )
+    done = supervise(folder, *begin("true"), LASTBEAT_STATE_DIR=str(folder / "file" / "state"))
     assert done.returncode == 3, done.stdout
     assert f"{folder / 'file'} is no folder" in done.stderr
     assert "set LASTBEAT_STATE_DIR to a folder that you may write to" in done.stderr
-
-
-def test_the_first_start_is_called_a_start_and_a_mistyped_run_is_guessed(folder: Path) -> None:
-    done = supervise(folder, *begin("true"))
-    assert (done.returncode, "run-r0 (start) is done: " in done.stderr) == (0, True), done.stderr
-    for command in (("restart", "rnu"), ("stop", "rnu")):
-        done = supervise(folder, *command)
-        assert (done.returncode, "Did you mean run?" in done.stderr) == (3, True), done.stderr
-    (folder / "runs" / "other" / "logs").mkdir(parents=True)
-    (folder / "runs" / "other" / "logs" / "train.log").write_text("step 1", encoding="utf-8")
-    done = supervise(folder, "restart", "other")
-    assert (done.returncode, "other is not supervised; begin with" in done.stderr) == (3, True), done.stderr
 
 
 SAVES = """

@@ -1,6 +1,5 @@
-"""``supervise --launcher kubernetes`` against a kubectl whose Jobs run as processes of this machine."""
+"""``supervise`` against a kubectl whose Jobs and pods run as processes of this machine; there is no API server."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +9,8 @@ import pytest
 import yaml
 
 from support import checkpoint_files as made
-from support.fake_kubernetes import NO_SUCH_IMAGE, FakeKubernetes
+from support.fake_kubectl import FakeCluster
+from support.fake_kubernetes import FakeKubernetes
 from support.supervised import NCCL, begun, in_background, record, supervise
 from support.waiting import LIMIT_S, until
 
@@ -97,22 +97,6 @@ def test_a_failure_is_restarted_by_a_new_object_from_the_last_complete_checkpoin
     assert "Restarting, attempt 1/3: Transient failure detected (error_type=nccl), from step 100" in said.stdout
 
 
-def test_an_image_that_cannot_be_pulled_is_told_with_what_to_do(fake_kubernetes: FakeKubernetes, folder: Path) -> None:
-    manifest(folder, image=NO_SUCH_IMAGE)
-    # Longer than this such a job is not waited for; of any other one people hear after LASTBEAT_PENDING_MINUTES.
-    process = in_background(folder, *BEGIN, "--", "train.yaml", LASTBEAT_PENDING_MINUTES="0.005")
-    try:
-        raised = until(lambda: record(folder).get("conditions", {}).get("job_pending"))
-    finally:
-        process.terminate()
-        _, out, err = ended(process)
-    assert "ImagePullBackOff" in str(raised), out + err
-    assert "its image cannot be pulled" in str(raised)
-    shown = supervise(folder, "show", "run")
-    assert "imagePullSecrets" in shown.stdout, shown.stdout + shown.stderr
-    assert supervise(folder, "stop", "run", "--why", "wrong image").returncode in {0, 1}
-
-
 def test_an_agent_elsewhere_starts_what_the_manifest_held_when_the_run_was_begun(
     fake_kubernetes: FakeKubernetes, folder: Path
 ) -> None:
@@ -132,22 +116,6 @@ def test_an_agent_elsewhere_starts_what_the_manifest_held_when_the_run_was_begun
     assert begun(folder) == ["begun 0", "begun 1"], out + err
 
 
-def test_a_job_that_runs_already_is_adopted_and_started_again(fake_kubernetes: FakeKubernetes, folder: Path) -> None:
-    manifest(folder, "wait", env=[{"name": "LASTBEAT_RESTART_COUNT", "value": "0"}])
-    own = yaml.safe_load((folder / "train.yaml").read_text(encoding="utf-8"))
-    own["spec"]["backoffLimit"] = 0
-    own["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    subprocess.run(
-        ["kubectl", "create", "--filename=-"], input=json.dumps(own), text=True, check=True, stdout=subprocess.DEVNULL
-    )
-    process = in_background(folder, *BEGIN, "--adopt", "mine")
-    fake_kubernetes.take_away(running(fake_kubernetes, folder))
-    code, out, err = ended(process)
-    assert code == 0, out + err
-    assert [each["metadata"]["name"].partition("-")[0] for each in fake_kubernetes.objects()] == ["mine", "run"]
-    assert begun(folder) == ["begun 0", "begun 1"]
-
-
 def test_a_dry_run_shows_the_object_and_creates_none(fake_kubernetes: FakeKubernetes, folder: Path) -> None:
     manifest(folder, "--load={resume_from}", "run {run_id}")
     said = supervise(folder, *BEGIN, "--dry-run", "--", "train.yaml")
@@ -157,30 +125,6 @@ def test_a_dry_run_shows_the_object_and_creates_none(fake_kubernetes: FakeKubern
     assert shown["spec"]["template"]["spec"]["containers"][0]["args"] == ["run run"]
     assert shown["spec"]["backoffLimit"] == 0
     assert shown["metadata"]["name"].startswith("run-r0-")
-
-
-BAD = [
-    ("a file that there is not", None, "train.yaml: No such file or directory; name the manifest of the job after --"),
-    ("a ConfigMap", "apiVersion: v1\nkind: ConfigMap", "holds a ConfigMap of v1; it has to be a Job (batch/v1)"),
-    ("a bomb", "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-        f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)
-     ), "is nested or repeated too often for a manifest"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "told"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
-def test_a_manifest_of_which_nothing_can_come_is_refused_at_once(
-    fake_kubernetes: FakeKubernetes, folder: Path, text: str | None, told: str
-) -> None:
-    if text is None:
-        (folder / "train.yaml").unlink()
-    else:
-        (folder / "train.yaml").write_text(text, encoding="utf-8")
-    said = supervise(folder, *BEGIN, "--", "train.yaml")
-    assert said.returncode == 3
-    assert told in said.stderr
-    assert fake_kubernetes.objects() == []
-    assert not (folder / "runs/run").exists()
 
 
 def test_it_can_be_drilled(fake_kubernetes: FakeKubernetes, folder: Path) -> None:
@@ -193,3 +137,43 @@ def test_it_can_be_drilled(fake_kubernetes: FakeKubernetes, folder: Path) -> Non
     assert process.returncode == 0, out + err
     assert "1 passed, 0 failed" in out
     assert not any(each["status"]["phase"] == "Running" for each in fake_kubernetes.pods())
+
+
+IN_POD = """
+import os, sys
+number = int(os.environ["LASTBEAT_RESTART_COUNT"])
+print("begun", number, os.environ.get("LASTBEAT_RESUME_FROM"), flush=True)
+for step in range(1, 4):
+    print(f"step {step + 10 * number}/100 loss 2.5", flush=True)
+if number == 0:
+    print("Traceback (most recent call last):\\n  File \\"train.py\\", line 9\\n" + sys.argv[1], flush=True)
+    sys.exit(1)
+"""
+CHECKPOINTS = "/proc/self/cwd/ckpt"
+"""In a pod, the folder in its HOME; here, another one or none."""
+
+
+def test_a_failure_in_a_pod_is_restarted_from_a_checkpoint_that_only_the_pod_sees(
+    fake_cluster: FakeCluster, tmp_path: Path
+) -> None:
+    """``--launcher ray-pod``: this machine sees neither log nor checkpoints."""
+    (tmp_path / "runs").mkdir()
+    home = fake_cluster.add_pod("ray-head", "ml", ("istio-proxy", "ray"))
+    (home / "train.py").write_text(IN_POD, encoding="utf-8")
+    (home / "ckpt").mkdir()
+    for step in (100, 200):
+        path = home / f"ckpt/step_{step}.pt"
+        path.write_bytes(made.torch_file()[: 20 if step == 200 else None])
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    where = ("--at", "head-pod=ray-head", "--at", "namespace=ml", "--at", "container=ray")
+    more = ("--checkpoint-dir", CHECKPOINTS, "--policy", "megatron_transient", "--interval", "0.5")
+    begin = ("supervise", "--run-id", "run", "--launcher", "ray-pod", *where, *more)
+    said = supervise(tmp_path, *begin, "--", "python3", "train.py", NCCL)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert begun(tmp_path) == [f"begun {number} {CHECKPOINTS}/step_100.pt" for number in (0, 1)]
+    assert "Transient failure detected (error_type=nccl), from step 100" in said.stdout
+    found = record(tmp_path)
+    assert (found["status"], found["attempt"]["number"]) == ("SUCCEEDED", 2)
+    shown = supervise(tmp_path, "show", "run")
+    assert "step 13/100" in shown.stdout, shown.stdout
+    assert list((tmp_path / "runs/run").glob("**/ckpt")) == []

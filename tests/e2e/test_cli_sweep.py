@@ -159,34 +159,6 @@ def test_new_runs_are_found_and_what_ends_is_told_once(root: Path, sink: HttpSin
     assert [json.loads(request.body)["event"] for request in sink.requests] == ["FAILED"]
 
 
-def test_a_root_that_goes_away_and_comes_back_does_not_end_it(root: Path) -> None:
-    running(root, "alpha")
-    process = looping(root, "--json", "--root", str(root))
-    passes = objects(process)
-    assert next(passes)["blind"] is None
-    away = root.rename(root.parent / "away")
-    assert any(each["blind"] for each in passes)
-    away.rename(root)
-    assert any(each["blind"] is None and each["statuses"] == {"RUNNING": 1} for each in passes)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(LIMIT_S) == 0
-    process.communicate(timeout=LIMIT_S)
-
-
-def test_a_reader_that_leaves_ends_it_quietly(root: Path) -> None:
-    run = running(root, "alpha")
-    read, write = os.pipe()
-    process = start(LASTBEAT, "sweep", *FAST, cwd=root.parent, stdout=write)
-    os.close(write)
-    assert os.read(read, 6) == b"Fleet "
-    os.close(read)
-    run.put("_error", "boom")  # Something new to print.
-    assert process.wait(LIMIT_S) == 2
-    _, err = process.communicate(timeout=LIMIT_S)
-    assert "Broken pipe" not in err
-    assert "Traceback" not in err
-
-
 def test_a_terminal_shows_what_is_new_in_colours(root: Path) -> None:
     run = running(root, "alpha")
     with terminal(LASTBEAT, "sweep", "--interval", "1", cwd=root.parent) as screen:

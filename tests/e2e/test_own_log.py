@@ -41,7 +41,6 @@ def train(folder: Path, before: str = "", **environ: str) -> subprocess.Complete
     ("level", "says"),
     [
         pytest.param("", False, id="unless asked a command says what matters alone"),
-        pytest.param("error", False, id="or less"),
         pytest.param("debug", True, id="or all that it does"),
     ],
 )

@@ -1,14 +1,13 @@
 """``lastbeat beat``, ``fail`` and ``complete``: what shell scripts and cron jobs call."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.cli import LASTBEAT, call, environment
+from support.started_in_place import document
 from support.waiting import LIMIT_S
 from support.wrapped import RUN_ID, left, watched
 
@@ -19,11 +18,6 @@ def lastbeat(folder: Path, *arguments: str, status: int = 0, **more: str) -> str
     done = call(LASTBEAT, arguments[0], "--run-id", RUN_ID, *arguments[1:], cwd=folder, **settings)
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     return done.stderr
-
-
-def document(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(left(folder, name) or "{}")
-    return found
 
 
 def test_a_wrong_setting_keeps_no_report_back(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -91,47 +90,13 @@ def test_it_builds_the_function_that_it_deploys(tmp_path: Path) -> None:
     assert any(name.startswith("obstore/") for name in names)
 
 
-def running(run: RunFolder) -> None:
-    run.metadata()
-    run.progress()
-
-
-def warning(run: RunFolder) -> None:
+def test_once_on_a_directory(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "training-runs")
     run.metadata()
     run.progress(minutes_old=15)
-
-
-def failed(run: RunFolder) -> None:
-    running(run)
-    run.put("_error", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB")
-
-
-def complete(run: RunFolder) -> None:
-    running(run)
-    run.put("_complete")
-
-
-def silent(run: RunFolder) -> None:
-    run.metadata(minutes_old=11)
-    run.progress(minutes_old=11)
-
-
-ROWS = [
-    pytest.param(running, "RUNNING", 0, id="a healthy run"),
-    pytest.param(warning, "RUNNING (WARNING)", 1, id="a run with a warning"),
-    pytest.param(failed, "FAILED", 2, id="a run that failed"),
-    pytest.param(complete, "SUCCEEDED", 0, id="a run that completed"),
-    pytest.param(silent, "TIMED_OUT", 2, id="a run that fell silent"),
-]
-
-
-@pytest.mark.parametrize(("write", "status", "code"), ROWS)
-def test_once_on_a_directory(tmp_path: Path, write: Callable[[RunFolder], None], status: str, code: int) -> None:
-    run = RunFolder(tmp_path / "training-runs")
-    write(run)
     done = lastbeat("watch", "--run-id", "run-1", "--once", "--root", str(run.root), cwd=tmp_path)
-    assert done.stdout.splitlines()[0] == f"Run run-1: {status}", done.stderr
-    assert done.returncode == code, done.stderr
+    assert done.stdout.splitlines()[0] == "Run run-1: RUNNING (WARNING)", done.stderr
+    assert done.returncode == 1, done.stderr
 
 
 def test_once_on_s3(tmp_path: Path, s3_server: S3Server) -> None:
@@ -142,10 +107,3 @@ def test_once_on_s3(tmp_path: Path, s3_server: S3Server) -> None:
     assert done.returncode == 2, done.stderr
     found = json.loads(done.stdout)
     assert (found["status"], found["cause"]) == ("FAILED", "oom")
-
-
-def test_a_run_id_that_no_run_may_have(tmp_path: Path) -> None:
-    done = lastbeat("watch", "--run-id", "../elsewhere", "--once", cwd=tmp_path)
-    assert done.returncode == 3
-    assert "Traceback" not in done.stderr
-    assert "allowed are" in done.stderr
