@@ -242,10 +242,6 @@ def kubectl(tmp_path: Path) -> FakeCluster:
     return FakeCluster(tmp_path / "kube")
 
 
-def by_kubectl(folder: Path, kubectl: FakeCluster, *arguments: str) -> Any:
-    return health(folder, *arguments, PATH=kubectl.path)
-
-
 PROGRAMS = {
     "ray": "printf 'Resources\\nTotal Usage:\\n 8.0/16.0 CPU\\n 2.0/2.0 GPU\\n\\n'",
     "nvidia-smi": "case $1 in --query-gpu*) printf '97, 70000, 81559\\n91, 70000, 81559\\n';; esac",
@@ -261,7 +257,7 @@ def test_pods_whose_gpus_work_are_healthy(runs: Path, kubectl: FakeCluster) -> N
             (home / "bin" / name).chmod(0o755)
     pods = ("--namespace", "ml", "--pod", "ray-head", "--pod", "worker-0")
 
-    answer = by_kubectl(runs, kubectl, "--head-pod", "ray-head", *pods)
+    answer = health(runs, "--head-pod", "ray-head", *pods, PATH=kubectl.path)
 
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "GPUs:        4, 94 % on average" in answer.stdout

@@ -157,6 +157,23 @@ def test_a_silenced_run_is_recorded_and_nobody_is_told_until_it_is_lifted(tmp_pa
     assert "moving to the new cluster" in record["history"][-1]["silenced"]
 
 
+def test_a_reason_is_optional_wherever_a_silence_is_shown(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "runs", "run-1")
+    root = ("--root", "runs")
+    made = call(LASTBEAT, "silence", "run-*", "--for", "2h", *root, cwd=tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
+    run.put("_error", "boom")
+    call(LASTBEAT, "watch", "--run-id", "run-1", "--once", *root, cwd=tmp_path)
+    (silence,) = json.loads(call(LASTBEAT, "silence", "--list", "--json", *root, cwd=tmp_path).stdout)["silences"]
+    assert silence["why"] == ""
+    record = json.loads((run.path / "_watchdog.json").read_text())
+    assert record["history"][-1]["silenced"].startswith(f"silence {silence['id']} of run-* until ")
+    listed = call(LASTBEAT, "silence", "--list", *root, cwd=tmp_path).stdout.splitlines()
+    shown = call(LASTBEAT, "show", "run-1", *root, cwd=tmp_path).stdout.splitlines()
+    for line in (made.stdout.splitlines()[0], listed[0], next(line for line in shown if line.startswith("Silenced"))):
+        assert line.endswith(f"by {silence['by']}"), line
+
+
 def test_silences_are_listed_for_people_and_for_programs(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     root = ("--root", "runs")

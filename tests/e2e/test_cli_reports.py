@@ -93,13 +93,6 @@ def goodput(root: Path, *arguments: str, code: int = 0, **settings: str) -> str:
     return done.stdout if code == 0 else done.stderr
 
 
-def aged(root: Path) -> str:
-    """The fleet of the last minute, of which one run is older."""
-    for path in (root / "llama-1").rglob("*"):
-        os.utime(path, (time.time() - 3600, time.time() - 3600))
-    return goodput(root, "--since", "1m")
-
-
 def adds_up(document: dict[str, Any]) -> None:
     parts = [seconds for seconds in document["spent_s"].values() if seconds is not None]
     assert sum(parts) == pytest.approx(document["wall_s"], abs=0.1)
@@ -141,7 +134,9 @@ def test_some_of_a_fleet_and_no_more_than_was_asked_for(root: Path) -> None:
     shown = goodput(root, "llama-*", "--most", "1")
     assert "mistral" not in shown
     assert "Not read: 1 more; name them, or raise --most." in shown
-    assert "Older than --since 1m: 1." in aged(root)
+    for path in (root / "llama-1").rglob("*"):
+        os.utime(path, (time.time() - 3600, time.time() - 3600))
+    assert "Older than --since 1m: 1." in goodput(root, "--since", "1m")
     named = json.loads(goodput(root, "mistral", "llama-2", "--json"))["runs"]
     assert {each["run_id"] for each in named} == {"llama-2", "mistral"}
 

@@ -88,3 +88,5 @@ def test_show_check_and_remove(tmp_path: Path) -> None:
     assert "warn  routes: no channel called oncall" in lastbeat(tmp_path, "doctor", status=1)
     assert "has no routes any more" in lastbeat(tmp_path, "routes", "remove")
     assert "routes" not in lastbeat(tmp_path, "doctor", status=1)
+    (tmp_path / "runs" / "_watchdog" / "routes.yaml").write_text("default: slack\n")
+    assert "warn  routes: _watchdog/routes.yaml:1" in lastbeat(tmp_path, "doctor", status=1)

@@ -73,6 +73,31 @@ def test_a_failed_run_is_told_with_its_cause_the_lines_around_it_and_what_to_do(
         assert f"\n{heading}" in shown
 
 
+def test_ranks_that_are_well_take_one_line(run: RunFolder) -> None:
+    run.metadata(world_size=40)
+    run.progress()
+    for rank in range(40):
+        run.put(f"ranks/{rank}.json", json.dumps({"rank": rank, "step": 100, "status": "running"}))
+    _, shown, _ = show(run)
+    assert "Ranks  40 of 40 have told of themselves, at step 100, none behind or silent\n" in shown
+
+
+def test_no_line_but_the_first_two_is_wider_than_asked_for(run: RunFolder) -> None:
+    run.metadata(phase="p" * 300, instance_id="i" * 300)
+    run.progress(metrics={f"metric_{number}": 1e-9 for number in range(40)})
+    run.put(LOG, "x" * 100_000 + "\n" + "漢" * 300 + "\n")
+    run.put("_error", "E" * 5000 + "\n" + "trace " * 200)
+    run.put("logs/stacks.txt", "s" * 5000)
+    run.put("ranks/0.json", json.dumps({"host": "h" * 500, "status": "failed"}))
+    watch(run)
+    _, shown, _ = show(run, COLUMNS="80")
+    from lastbeat.views.lines.paint import cells  # noqa: PLC0415 - the width of a terminal, as the product counts it
+
+    paths = [line for line in shown.splitlines()[2:] if str(run.root) not in line]
+    assert max(map(cells, paths)) <= 80
+    assert len(shown.splitlines()) < 120
+
+
 def test_hostile_output_is_shown_harmlessly(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "training-runs", "a=b@c:d+1")
     run.metadata(phase="\x1b[31mtrain", instance_id="\x1b]0;owned\x07")

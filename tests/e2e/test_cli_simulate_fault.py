@@ -75,7 +75,9 @@ def test_a_rank_is_asked_to_end(site: Site, ranks: list["subprocess.Popen[str]"]
     assert ranks[1].wait(LIMIT_S) != 0
 
 
-def test_a_slow_rank_goes_on_when_the_command_ends(site: Site, ranks: list["subprocess.Popen[str]"]) -> None:
+def test_a_slow_rank_goes_on_when_the_command_ends_and_ends_it_when_it_ends(
+    site: Site, ranks: list["subprocess.Popen[str]"]
+) -> None:
     command = [*LASTBEAT, "simulate-fault", "--root", site.root, "--run-id", "run-1", "--after", "0"]
     slowing = popen([*command, "--type", "slow_rank", "--rank", "1"], env=environment(site.folder))
     try:
@@ -84,11 +86,30 @@ def test_a_slow_rank_goes_on_when_the_command_ends(site: Site, ranks: list["subp
         until(lambda: state(ranks[1].pid), lambda now: now == "T")
         slowing.send_signal(signal.SIGTERM)
         assert slowing.wait(LIMIT_S) == 143
+        assert state(ranks[1].pid) != "T"
+        assert ranks[1].poll() is None
+        slowing = popen([*command, "--type", "slow_rank", "--rank", "1"], env=environment(site.folder))
+        until(lambda: state(ranks[1].pid), lambda now: now == "T")
+        end(ranks[1])
+        assert slowing.wait(LIMIT_S) == 1
     finally:
         slowing.kill()
         slowing.wait(LIMIT_S)
-    assert state(ranks[1].pid) != "T"
-    assert ranks[1].poll() is None
+
+
+def test_a_command_under_lastbeat_exec_is_no_rank(site: Site) -> None:
+    """It may be a launcher, and exec itself is none in any case."""
+    site.folder.mkdir()
+    Path(site.root).mkdir()
+    command = [*LASTBEAT, "exec", "--run-id", "run-1", "--root", site.root, "--", "sleep", "600"]
+    wrapped = popen(command, env=environment(site.folder, LASTBEAT_BEAT_SECONDS="600"), cwd=site.folder)
+    try:
+        until(lambda: site.read("metadata.json"))
+        done = simulate(site, "--type", "rank_killed", "--rank", "0")
+        assert (done.returncode, wrapped.poll()) == (3, None)
+    finally:
+        wrapped.terminate()
+        wrapped.wait(LIMIT_S)
 
 
 def test_a_process_that_has_ended_is_left_alone(site: Site, ranks: list["subprocess.Popen[str]"]) -> None:

@@ -287,12 +287,13 @@ def test_what_a_dry_run_prints_can_be_fed_back_and_gives_the_same_plan(folder: P
         "policies:\n  - mode: crash\n    implementation: {class_name: AlwaysRestartPolicy, max_retries: 1}\n"
     )
     (folder / "asked.yaml").write_text(
-        "run_id: run\nlauncher: local\npolicy: mine.yaml\ncommand: [python, train.py, 'exit status 1', '1']\n"
+        "run_id: run!\nlauncher: local\npolicy: mine.yaml\ncommand: [python, train.py, 'exit status 1', '1']\n"
         "environment: {OMP_NUM_THREADS: 2}\nlimits: {stale_minutes: 7, inactivity_minutes: 9}\n"
         "interval_seconds: 0.3\nrestart_delay_seconds: 0\nlogs: ['logs/a, b.log']\n"
     )
     asked = supervise(folder, "supervise", "--config", "asked.yaml", "--launcher", "local", "--dry-run", "--json")
     assert asked.returncode == 0, asked.stderr
+    assert "lastbeat calls this run run" in asked.stderr
     (folder / "again.yaml").write_text(asked.stdout)
     again = supervise(folder, "supervise", "--config", "again.yaml", "--dry-run", "--json")
     assert (again.stdout, again.returncode) == (asked.stdout, 0), again.stderr

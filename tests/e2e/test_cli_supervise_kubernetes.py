@@ -1,7 +1,6 @@
 """``supervise`` against a kubectl whose Jobs and pods run as processes of this machine; there is no API server."""
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -63,22 +62,6 @@ BEGIN = (
 )  # fmt: skip
 
 
-def running(cluster: FakeKubernetes, folder: Path) -> dict[str, Any]:
-    """The pod that trains, once that has been seen."""
-    until(lambda: begun(folder))
-    return next(pod for pod in cluster.pods() if pod["status"]["phase"] == "Running")
-
-
-def names(cluster: FakeKubernetes) -> list[str]:
-    """Of its Jobs, without what is made of the time."""
-    return [each["metadata"]["name"].rpartition("-")[0] for each in cluster.objects()]
-
-
-def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=LIMIT_S)
-    return process.returncode, out, err
-
-
 def test_a_failure_is_restarted_by_a_new_object_from_the_last_complete_checkpoint(
     fake_kubernetes: FakeKubernetes, folder: Path
 ) -> None:
@@ -90,7 +73,9 @@ def test_a_failure_is_restarted_by_a_new_object_from_the_last_complete_checkpoin
     assert said.returncode == 0, said.stdout + said.stderr
     where = f"--load={folder}/ckpt/step_100.pt"
     assert begun(folder) == [f"begun 0 {where} 1 --lr $(HOME)", f"begun 1 {where} 2 --lr $(HOME)"]
-    assert names(fake_kubernetes) == ["run-r0", "run-r1"]
+    # Without what is made of the time.
+    names = [each["metadata"]["name"].rpartition("-")[0] for each in fake_kubernetes.objects()]
+    assert names == ["run-r0", "run-r1"]
     assert {each["metadata"]["labels"]["lastbeat.dev/run"] for each in fake_kubernetes.objects()} == {"run"}
     assert fake_kubernetes.objects()[0]["metadata"]["labels"]["team"] == "nlp"
     assert record(folder)["status"] == "SUCCEEDED"
@@ -108,11 +93,13 @@ def test_an_agent_elsewhere_starts_what_the_manifest_held_when_the_run_was_begun
     elsewhere.mkdir()
     agent = in_background(folder, "restart", "agent", "--launcher", "kubernetes", "--interval", "0.3", cwd=elsewhere)
     try:
-        fake_kubernetes.take_away(running(fake_kubernetes, folder))
+        until(lambda: begun(folder))
+        (pod,) = (pod for pod in fake_kubernetes.pods() if pod["status"]["phase"] == "Running")
+        fake_kubernetes.take_away(pod)
         until(lambda: record(folder).get("status") == "SUCCEEDED")
     finally:
         agent.terminate()
-        _, out, err = ended(agent)
+        out, err = agent.communicate(timeout=LIMIT_S)
     assert begun(folder) == ["begun 0", "begun 1"], out + err
 
 

@@ -53,13 +53,6 @@ def failed(root: Path, name: str, text: str = "RuntimeError: boom") -> RunFolder
     return run
 
 
-def silent(root: Path, name: str) -> RunFolder:
-    run = RunFolder(root, name)
-    run.metadata(minutes_old=11)
-    run.progress(minutes_old=11)
-    return run
-
-
 def succeeded(root: Path, name: str) -> RunFolder:
     run = running(root, name)
     run.put("_complete")
@@ -72,12 +65,6 @@ def sweep(root: Path, *arguments: str, **settings: str) -> "subprocess.Completed
 
 def looping(root: Path, *arguments: str, hook: str = "") -> "subprocess.Popen[str]":
     return start(LASTBEAT, "sweep", *FAST, *arguments, cwd=root.parent, LASTBEAT_WEBHOOK_URL=hook)
-
-
-def objects(process: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
-    assert process.stdout is not None
-    for line in process.stdout:
-        yield json.loads(line)
 
 
 Runs = Callable[[Path], object]
@@ -102,7 +89,9 @@ def test_one_pass_tells_the_fleet_in_a_few_lines(root: Path) -> None:
     for name in ("alpha", "beta"):
         running(root, name)
     failed(root, "gamma", "CUDA out of memory\nTraceback …")
-    silent(root, "delta")
+    delta = RunFolder(root, "delta")
+    delta.metadata(minutes_old=11)
+    delta.progress(minutes_old=11)
     succeeded(root, "epsilon")
     lines = sweep(root).stdout.splitlines()
     assert lines[0] == f"Fleet {root}: 2 running, 1 timed out, 1 failed, 1 succeeded (last 24 h)"
@@ -145,7 +134,8 @@ def test_the_loop_tells_only_what_is_new(root: Path) -> None:
 
 def test_new_runs_are_found_and_what_ends_is_told_once(root: Path, sink: HttpSink) -> None:
     process = looping(root, "--json", hook=sink.url + "/hook")
-    passes = objects(process)
+    assert process.stdout is not None
+    passes = map(json.loads, process.stdout)
     assert next(passes)["statuses"] == {}
     run = running(root, "alpha")
     assert any(each["statuses"] == {"RUNNING": 1} for each in passes)

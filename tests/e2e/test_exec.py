@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lastbeat.jobs.launchers import processes
 from lastbeat.watch.observe.run import innermost
 from support.cgroup import memory_cgroup
 from support.cli import popen, run
@@ -182,14 +183,10 @@ def test_a_kill_of_the_whole_group_reaches_the_command_once(tmp_path: Path) -> N
     assert wrapper.returncode == 43
 
 
-def _child_of(wrapper: "subprocess.Popen[bytes]", tmp_path: Path) -> int:
-    assert wrapper.stdout is not None
-    return int(wrapper.stdout.readline())
-
-
 def test_a_wrapper_that_is_killed_leaves_a_run_that_times_out(tmp_path: Path) -> None:
     wrapper = start_exec(tmp_path, "sh", "-c", "echo $$; exec sleep 1000")
-    child = _child_of(wrapper, tmp_path)
+    assert wrapper.stdout is not None
+    child = int(wrapper.stdout.readline())
     until(lambda: "training" in (left(tmp_path, "metadata.json") or ""))
     assert watched(tmp_path)["status"] == "RUNNING"
     os.kill(wrapper.pid, signal.SIGKILL)
@@ -331,15 +328,8 @@ def test_what_a_command_leaves_running_holds_nobody_up_for_long(tmp_path: Path) 
     assert out.startswith(b"begun\n")
     assert "ended with exit status 6" in (left(tmp_path, "_error") or "")
     # Whoever goes on printing gets a SIGPIPE from then on, as from any pipe whose reader left.
-    process = int(next(line for line in out.splitlines() if line.isdigit()))
-    until(lambda: not _lives(process))
-
-
-def _lives(process: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return False
+    process = processes.identity(int(next(line for line in out.splitlines() if line.isdigit())))
+    until(lambda: process is None or not processes.lives(process))
 
 
 def test_a_store_that_hangs_changes_nothing_but_the_report(tmp_path: Path) -> None:
