@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from support.waiting import until
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run; the fault that replaces how sections are entered is over with the test."""
     monkeypatch.setattr(Section, "__enter__", Section.__enter__)
     return Run("r", None)

@@ -151,7 +151,7 @@ def test_any_exception_leaves_a_block_as_it_came_and_is_told(name: str, tmp_path
 
 def test_total_steps_are_read() -> None:
     store = MemoryStore()
-    run = Run("r", Reporter(lambda: environment(store, beat_s=0.01)), " 5e3 ")  # type: ignore[arg-type]  # as users do
+    run = Run("r", Reporter(lambda: environment(store, beat_s=0.01)), " 5e3 ")
     run.step(1)
     assert run.complete()
     assert strict(store.held["r/progress.json"].body)["total_steps"] == 5000
