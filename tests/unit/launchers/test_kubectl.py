@@ -118,7 +118,7 @@ HOSTILE = ["-x", "a/b", "A", "a b", "$(id)", "a\n", "\x1b[31m", "", "a" * 254, "
 
 def test_what_is_no_name_never_reaches_kubectl(cluster: FakeCluster) -> None:
     for name in HOSTILE:
-        for call in (lambda name=name: KUBECTL.pod(name), lambda name=name: KUBECTL.exec(name, ["true"])):  # type: ignore[misc]
+        for call in (lambda name=name: KUBECTL.pod(name), lambda name=name: KUBECTL.exec(name, ["true"])):
             with pytest.raises(JobRefusedError, match="is no name of a pod") as raised:
                 call()
             assert raised.value.told.isprintable()
