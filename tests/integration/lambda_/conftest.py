@@ -26,7 +26,25 @@ RUNTIMES = [(3, 11), (3, 12), (3, 13), (3, 14)]
 PREFIX = "training-runs"
 
 
-ARCHITECTURE = "x86_64" if platform.machine() == "x86_64" else "arm64"
+ARCHITECTURE, OTHER = ("x86_64", "arm64") if platform.machine() == "x86_64" else ("arm64", "x86_64")
+CLUSTER = """\
+description: What happens on our cluster only.
+extends: [parts/licences.yaml, megatron_production]
+signals:
+  cuda_out_of_memory: {hint: 'Use the profile small-batch.'}
+"""
+LICENCES = """\
+extends: []
+error_types:
+  licence: {restartable: true, meaning: The licence server has no seat left., hint: lmstat -a}
+signals:
+  seat_denied:
+    pattern: 'LicenceError: no seat for (?P<product>\\w{1,40})'
+    error_type: licence
+    severity: critical
+    verdict: crash
+    hint: 'No seat for {product}: lmstat -a shows who holds them.'
+"""
 
 
 def package(out: Path, architecture: str = ARCHITECTURE, *more: str) -> Path:
@@ -44,6 +62,19 @@ def function_zip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if sys.version_info[:2] not in RUNTIMES:
         pytest.skip("Lambda has no such Python, so there is no zip for it")
     return made_once(tmp_path_factory, "zip", lambda folder: package(folder / "lambda.zip")) / "lambda.zip"
+
+
+@pytest.fixture(scope="session")
+def own_zip(function_zip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That of the other architecture, with a user's own catalogue. ``function_zip`` knows where there can be none."""
+
+    def made(folder: Path) -> None:
+        (folder / "parts").mkdir()
+        (folder / "cluster.yaml").write_text(CLUSTER, encoding="utf-8")
+        (folder / "parts" / "licences.yaml").write_text(LICENCES, encoding="utf-8")
+        package(folder / "lambda.zip", OTHER, "--signals", str(folder / "cluster.yaml"))
+
+    return made_once(tmp_path_factory, "own-zip", made) / "lambda.zip"
 
 
 @pytest.fixture(scope="session")

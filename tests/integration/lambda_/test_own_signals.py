@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,46 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from integration.lambda_.conftest import ARCHITECTURE, SCHEDULE, Deployed, package
+from integration.lambda_.conftest import SCHEDULE, Deployed
 from support.checkout import ROOT
 
-CLUSTER = """\
-description: What happens on our cluster only.
-extends: [parts/licences.yaml, megatron_production]
-signals:
-  cuda_out_of_memory: {hint: 'Use the profile small-batch.'}
-"""
-LICENCES = """\
-extends: []
-error_types:
-  licence: {restartable: true, meaning: The licence server has no seat left., hint: lmstat -a}
-signals:
-  seat_denied:
-    pattern: 'LicenceError: no seat for (?P<product>\\w{1,40})'
-    error_type: licence
-    severity: critical
-    verdict: crash
-    hint: 'No seat for {product}: lmstat -a shows who holds them.'
-"""
+COMPILED = "lastbeat/explain/signals/catalog/compiled.json"
+OURS = ("handler", "__pycache__", "lastbeat")
 LOG = "step 1/100 loss 2.5\nLicenceError: no seat for solver\n"
 
 
-@pytest.fixture(scope="session")
-def own_zip(function_zip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``function_zip`` is asked for because it knows where there can be no zip."""
-    folder = tmp_path_factory.mktemp("own")
-    (folder / "parts").mkdir()
-    (folder / "cluster.yaml").write_text(CLUSTER, encoding="utf-8")
-    (folder / "parts" / "licences.yaml").write_text(LICENCES, encoding="utf-8")
-    return package(folder / "lambda.zip", ARCHITECTURE, "--signals", str(folder / "cluster.yaml"))
-
-
 @pytest.fixture
-def unpacked(own_zip: Path, tmp_path: Path) -> Path:
-    """With modules that refuse to be imported in the place of those that Lambda does not have."""
+def unpacked(own_zip: Path, function: Path, tmp_path: Path) -> Path:
+    """What runs here, with the catalogue of the other zip, and with modules that refuse to be imported in the place of
+    those that Lambda does not have."""
     folder = tmp_path / "task"
+    shutil.copytree(function, folder)
     with zipfile.ZipFile(own_zip) as archive:
-        archive.extractall(folder)
+        archive.extract(COMPILED, folder)
     for name in ("yaml", "pydantic"):
         (folder / f"{name}.py").write_text("raise ModuleNotFoundError(f'no {__name__} here', name=__name__)\n")
     return folder
@@ -80,9 +57,11 @@ def test_its_limits_are_those_of_what_it_extends(deployed: Deployed, unpacked: P
 def test_the_same_checkout_gives_the_same_bytes_but_for_the_catalogue(own_zip: Path, function_zip: Path) -> None:
     with zipfile.ZipFile(own_zip) as own, zipfile.ZipFile(function_zip) as plain:
         assert own.comment == plain.comment
-        assert [_as_held(each) for each in own.infolist()] == [_as_held(each) for each in plain.infolist()]
-        changed = {name for name in own.namelist() if own.read(name) != plain.read(name)}
-    assert changed == {"lastbeat/explain/signals/catalog/compiled.json"}
+        ours = [[each for each in zip_.infolist() if each.filename.startswith(OURS)] for zip_ in (own, plain)]
+        assert len(ours[0]) > 200
+        assert [_as_held(each) for each in ours[0]] == [_as_held(each) for each in ours[1]]
+        changed = {each.filename for each in ours[0] if own.read(each) != plain.read(each.filename)}
+    assert changed == {COMPILED}
 
 
 def _as_held(each: zipfile.ZipInfo) -> tuple[object, ...]:
