@@ -17,6 +17,7 @@ WORDS = {
     "ps": "fleet",
     "status": "fleet",
     "help": "--help",
+    "help --all": "--all",
     "help ps": "fleet --help",
     "help tail": "logs --follow --help",
     "help restart": "restart --help",
