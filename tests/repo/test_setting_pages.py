@@ -36,6 +36,12 @@ def test_the_example_copied_as_it_is_changes_nothing(tmp_path: Path) -> None:
     assert channels(after.values) == channels(before.values) == ()
 
 
+def test_every_setting_says_what_it_is_in_a_sentence() -> None:
+    for setting in every_setting():
+        assert setting.help.endswith("."), setting.name
+        assert "\n" not in setting.help, setting.name
+
+
 def test_every_default_and_example_is_a_value_that_the_setting_takes() -> None:
     for setting in every_setting():
         if setting.default:

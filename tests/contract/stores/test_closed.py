@@ -23,8 +23,8 @@ def root(request: pytest.FixtureRequest) -> "Root":
     return KINDS[request.param](request)
 
 
-def _seen(store: Store, prefix: str = "", start_after: str = "", limit: int = 1000) -> list[tuple[str, bool]]:
-    return [(entry.key, entry.fault is None) for entry in store.list(prefix, start_after, limit).entries]
+def _seen(store: Store, prefix: str = "", start_after: str = "") -> list[tuple[str, bool]]:
+    return [(entry.key, entry.fault is None) for entry in store.list(prefix, start_after).entries]
 
 
 @pytest.mark.parametrize("folder", ["run/", "run/ckpt/", "run/ckpt/2/"])

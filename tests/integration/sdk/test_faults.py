@@ -1,4 +1,4 @@
-"""A store that fails, and a directory that is full or not ours, while training goes on: training never feels it, and
+"""A store that fails, and a directory that is full or read-only, while training goes on: training never feels it, and
 what it said arrives later."""
 
 import json

@@ -12,7 +12,7 @@ from lastbeat.explain.launchers.traits import LAUNCHERS, launcher_traits
 from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.model.job import JobReport, JobState
 from lastbeat_cli.drill.command import DrillResult, _way
-from lastbeat_cli.drill.faults import SlurmSaboteur, saboteur
+from lastbeat_cli.drill.faults import NotInjectedError, SlurmSaboteur, saboteur
 from lastbeat_cli.drill.rehearsal import FAULT, RUNS, Ground, Rehearsal, Stage, UnexpectedError
 from support.jobs import FakeLauncher
 
@@ -80,8 +80,11 @@ def test_the_script_lies_in_a_folder_that_jobs_share_or_travels_with_the_command
     assert (str(script) in saboteur(kind).command(script)) != launcher_traits(kind).remote
 
 
-def test_a_drill_in_a_pod_takes_no_node_away() -> None:
-    assert "with it the cluster is lost" in str(saboteur("ray-pod").why_no_node_is_lost(None))
+@pytest.mark.parametrize(("kind", "why"), [("ray", "--node-loss-command"), ("ray-pod", "with it the cluster is lost")])
+def test_a_drill_on_ray_takes_no_node_away_by_itself_and_preempts_nothing(kind: str, why: str) -> None:
+    assert why in str(saboteur(kind).why_no_node_is_lost(None))
+    with pytest.raises(NotInjectedError, match="no job is preferred"):
+        saboteur(kind).preempt("7", 7, Path())
 
 
 LIVES = [

@@ -1,9 +1,12 @@
-"""Whose run it is: what training says of it is kept, told and bounded, and mentions nobody."""
+"""Whose run it is: what training says of it is kept, told and bounded."""
 
 from typing import Any
 
 import pytest
 
+from lastbeat.alerts.document import document
+from lastbeat.model.document import outcome_document
+from lastbeat_cli.plain import lines
 from support.world import World
 
 
@@ -52,3 +55,13 @@ def test_an_owner_that_changes_is_written_down_once() -> None:
         written.append(world.record_writes())
     first = written[0]
     assert written == [first, first, first + 1, first + 1, first + 2, first + 2]
+
+
+def test_a_look_and_its_alert_say_whose_it_is() -> None:
+    world = World()
+    world.beat(owner="alice", team="vision")
+    world.error("ValueError: bad")
+    outcome = world.look()
+    assert "Owner: alice (vision)" in lines(outcome)
+    for told in (outcome_document(outcome), document(outcome.alerts[0])):
+        assert (told["owner"], told["team"]) == ("alice", "vision")

@@ -37,6 +37,8 @@ def classic(key: str, name: str = "ObjectCreated:Put") -> dict[str, Any]:
 ASKED: list[tuple[str, object, object]] = [
     ("nothing in particular is a pass", {}, SweepRequest()),
     ("a schedule is a pass", {"source": "aws.scheduler", "detail": {}}, SweepRequest()),
+    ("one of the older kind, too", {"source": "aws.events", "detail-type": "Scheduled Event"}, SweepRequest()),
+    ("and whatever means nothing else", {"anything": "else"}, SweepRequest()),
     ("a run by its name", {"run_id": "run-1"}, CheckRequest("run-1")),
     ("a sentinel", created("training-runs/run-1/_error"), CheckRequest("run-1")),
     ("a key of EventBridge is as it is", created("training-runs/a+b/_complete"), CheckRequest("a+b")),

@@ -58,3 +58,11 @@ def test_runs_and_transitions_are_there_and_all_of_it_is_json() -> None:
         }
     ]
     assert document["requests"] == {"GET": 3}
+
+
+def test_a_run_that_could_not_be_observed_is_named_with_the_reason_beside_all_others() -> None:
+    told = pass_document(
+        PassReport(NOW, statuses={"RUNNING": 8, "UNKNOWN": 1}, unreadable={"bad": "403"}, unreadable_count=1)
+    )
+    assert (told["unreadable"], told["unreadable_count"], told["blind"]) == ({"bad": "403"}, 1, None)
+    assert told["statuses"] == {"RUNNING": 8, "UNKNOWN": 1}

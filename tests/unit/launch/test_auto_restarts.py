@@ -15,7 +15,7 @@ from lastbeat.jobs.launchers.port import LauncherError
 from lastbeat.jobs.launchers.ray_exec.jobs import PodJobs
 from lastbeat.jobs.launchers.ray_exec.launcher import RayExecLauncher
 from lastbeat.jobs.restarts.loading import load_text
-from lastbeat.launch.auto_restart import Terms
+from lastbeat.launch.auto_restart import Terms, _settings
 from lastbeat.launch.ray import NotSetUpError, auto_restart
 from lastbeat.model.job import JobMemory, JobSpec, JobState
 from lastbeat.model.record import Record
@@ -23,6 +23,7 @@ from lastbeat.model.restart import JobEnd, Mode, RestartEntry, Supervision
 from lastbeat.model.state import State
 from lastbeat.model.status import Status
 from lastbeat.stores.directory import DirectoryStore
+from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat.watch.decide.restart import decide_restart, entry
 from lastbeat.watch.record.repository import RecordRepository
 from support.cli import LASTBEAT, call
@@ -86,6 +87,18 @@ def test_a_run_that_a_script_began_by_its_head_pod_is_stopped_from_a_shell(
 
     assert "job train@session_7 is being ended" in done.stdout, done.stdout + done.stderr
     assert (tmp_path / "asked").read_text().splitlines()[-1] == "job stop --no-wait -- train"
+
+
+@pytest.mark.parametrize(("fleet", "folder"), [("runs", "runs"), (None, "state/restarts")])
+def test_the_run_is_one_of_the_fleet_that_the_settings_name_if_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fleet: str | None, folder: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MONITORING_BUCKET", raising=False)
+    monkeypatch.setenv("LASTBEAT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("MONITORING_ROOT", str(tmp_path / fleet) if fleet else "")
+    settings, own = _settings(Terms(10, 60.0, 300.0, 30.0))
+    assert (settings.root, own) == (Root(DIRECTORY, str(tmp_path / folder)), fleet is None)
 
 
 def test_the_delay_doubles_with_each_restart_in_a_row_up_to_half_an_hour() -> None:

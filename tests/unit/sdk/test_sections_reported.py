@@ -122,6 +122,7 @@ def test_whose_limit_holds(
     expected: dict[str | None, float],
 ) -> None:
     monkeypatch.delenv(SECTIONS, raising=False)
+    monkeypatch.setenv("LASTBEAT_BEAT_SECONDS", "0.05")
     for name, text in environ.items():
         monkeypatch.setenv(name, text)
     with lastbeat.run("r", root=tmp_path / "runs", **given) as run:
@@ -130,6 +131,15 @@ def test_whose_limit_holds(
         with run.section("save"):
             seen |= {span.name: span.limit_s for span in run.sections.spans()}
     assert {name: limit_s for name, limit_s in seen.items() if limit_s} == expected
+
+
+def test_the_first_step_shortens_what_may_pass_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SECTIONS, raising=False)
+    monkeypatch.setenv("LASTBEAT_BEAT_SECONDS", "0.05")
+    with lastbeat.run("r", root=tmp_path / "runs", sections={"checkpointing": 420}) as run:
+        until((tmp_path / "runs" / "r" / "metadata.json").exists)
+        run.step(1)
+        assert [span.limit_s for span in run.sections.spans()] == [300.0]
 
 
 def test_rank_0_says_for_how_long_others_may_have_waited_for_it() -> None:

@@ -323,9 +323,6 @@ def test_a_run_is_begun_again_only_when_its_last_job_has_ended() -> None:
     assert scene.launcher.submitted == ["run-r0", "run-r1"]
 
 
-# Whoever dies, and whenever.
-
-
 @pytest.mark.parametrize("excluded", [pytest.param("oom", id="the cause"), pytest.param("cancelled", id="the second")])
 def test_what_it_may_be_is_not_restarted_where_it_is_excluded(excluded: str) -> None:
     rule = RestartRule("always", 3, excluded=frozenset({excluded}))
