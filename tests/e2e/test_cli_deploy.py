@@ -100,11 +100,17 @@ def test_a_checkout_packages_and_then_calls_sam(tmp_path: Path) -> None:
 TOKENS = "operate:operate-token-of-some-length view:view-token-of-some-length"
 
 
-def test_the_pages_function_gets_the_token_that_there_is(tmp_path: Path, installed: Path) -> None:
-    token = "operate-token-of-some-length"
+@pytest.mark.parametrize(
+    ("setting", "token"),
+    [
+        pytest.param("operate-token-of-some-length", "operate-token-of-some-length", id="the one that there is"),
+        pytest.param(TOKENS, "view-token-of-some-length", id="of two, the one that only views"),
+    ],
+)
+def test_a_page_that_views_gets_one_token(tmp_path: Path, installed: Path, setting: str, token: str) -> None:
     paths = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYTHONPATH": str(installed)}
     arguments = ("deploy", "--page", "--bucket", "my-bucket")
-    done = call(LASTBEAT, *arguments, cwd=tmp_path, LASTBEAT_DASHBOARD_TOKEN=token, **paths, **KEYS)
+    done = call(LASTBEAT, *arguments, cwd=tmp_path, LASTBEAT_DASHBOARD_TOKEN=setting, **paths, **KEYS)
     assert done.returncode == 0, done.stderr
     _, asked, run = done.stdout.rpartition("sam deploy")
     assert asked

@@ -98,6 +98,7 @@ def test_one_pass_tells_the_fleet_in_a_few_lines(root: Path) -> None:
     assert re.fullmatch(r"FAILED     gamma  .*CUDA out of memory.*", lines[1])
     assert re.fullmatch(r"TIMED_OUT  delta  Both heartbeats stale .*", lines[2])
     assert re.fullmatch(r"Checked: 2\S+Z in \d+\.\d s with \d+ requests", lines[-1])
+    assert not (root / "_watchdog" / "index.html").exists(), "a page is left only where it is asked for"
     again = sweep(root).stdout.splitlines()
     assert again[0] == lines[0]
     assert [line.split()[1] for line in again[1:3]] == ["gamma", "delta"], "what needs people is told by each --once"

@@ -77,6 +77,12 @@ def test_what_cannot_be_started(
     assert watched(tmp_path)["status"] == "FAILED"
 
 
+def test_a_fault_in_the_environment_leaves_training_unwatched_and_alone(tmp_path: Path) -> None:
+    done = run_exec(tmp_path, "sh", "-c", "echo trained", MONITORING_ROOT="ftp://b/p")
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert "nothing watches this command, which runs all the same: MONITORING_ROOT='ftp://b/p'" in done.stderr
+
+
 def test_a_script_without_its_first_line_is_run_as_shells_run_it(tmp_path: Path) -> None:
     path = _file(tmp_path, 'echo "got $1"; exit 4\n', 0o755)
     done = run_exec(tmp_path, str(path), "an argument")

@@ -83,6 +83,8 @@ def test_conditions_show_beside_running_and_a_line_each() -> None:
         pytest.param(with_state(WARNED, status=Status.SUCCEEDED), exits.WARNING, id="so is a success with conditions"),
         pytest.param(TIMED_OUT, exits.CRITICAL, id="a time-out is CRITICAL"),
         pytest.param(with_state(RUNNING, status=Status.FAILED), exits.CRITICAL, id="so is a failure"),
+        pytest.param(with_state(RUNNING, status=Status.CANCELLED), exits.CRITICAL, id="and what a person ended"),
+        pytest.param(with_state(RUNNING, status=Status.PREEMPTED), exits.WARNING, id="a preemption is a WARNING"),
         pytest.param(BLIND, exits.UNKNOWN, id="a pass that saw nothing is UNKNOWN"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from lastbeat_cli import options, reach
 from lastbeat_cli.main import lastbeat
+from lastbeat_cli.watch.command import command as watch
 from support.checkout import ROOT
 from support.markdown import Document
 
@@ -39,6 +40,16 @@ def test_each_option_that_a_help_does_not_list_is_documented() -> None:
     told = {word for code in page.inline_code for word in code.split()}
     hidden = {name for _, command in commands() for name in options.unlisted(command, click.Context(command))}
     assert hidden - told == set()
+
+
+def test_the_help_of_a_check_has_every_promised_option_with_defaults_codes_and_an_example() -> None:
+    told = watch.get_help(click.Context(watch))
+    for promised in (
+        "--run-id ID", "--once", "--interval SECONDS", "--stale-minutes N", "--bucket B", "--region R",
+        "--root URL-OR-DIR", "--slack-webhook U", "--sns-topic ARN", "--json", "--dry-run",
+        "[60]", "[10]", "Exit status", "Example:",
+    ):  # fmt: skip
+        assert promised in told
 
 
 AT = [

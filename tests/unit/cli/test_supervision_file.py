@@ -15,11 +15,12 @@ from lastbeat.jobs.restarts import loading
 from lastbeat.settings import table
 from lastbeat_cli import exits
 from lastbeat_cli.commands import meant
-from lastbeat_cli.supervise import config
+from lastbeat_cli.supervise import config, manifest
 from lastbeat_cli.supervise.asked import supervision
 from lastbeat_cli.supervise.config import WantedSupervision
 from support.checkout import ROOT
 from support.laws import examples
+from support.row_by_row import labelled
 
 WHOLE = """\
 run_id: llama
@@ -218,3 +219,22 @@ def test_a_record_says_nothing_of_the_root_in_which_it_lies(tmp_path: Path) -> N
     asked = WantedSupervision("llama", "local", ("true",), settings={**root, table.SIGNALS.name: "default"})
     found = supervision(configuration.load({}, root, tmp_path), asked)
     assert found.settings == {table.SIGNALS.name: "default"}
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)
+)
+NO_MANIFESTS: list[tuple[str, str | None, str]] = [
+    ("a file that there is not", None, ": No such file or directory; name the manifest of the job after --"),
+    ("a bomb", BOMB, ": is nested or repeated too often for a manifest"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), labelled(NO_MANIFESTS))
+def test_a_manifest_of_which_nothing_can_come_is_refused(tmp_path: Path, text: str | None, told: str) -> None:
+    path = tmp_path / "train.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(configuration.SettingsError) as refused:
+        manifest.kept(str(path))
+    assert refused.value.faults == (f"{path}{told}",)

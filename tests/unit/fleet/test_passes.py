@@ -11,13 +11,16 @@ from lastbeat.fleet.deadlines import PassTimes
 from lastbeat.fleet.mark import MarkWriter, read_mark
 from lastbeat.fleet.ping import Ping
 from lastbeat.fleet.sweep import Sweep
-from lastbeat.model.fleet import PassReport
+from lastbeat.model.fleet import PassReport, RunLine
 from lastbeat.model.runid import SWEEP_MARK
+from lastbeat.model.status import Status
 from lastbeat.stores.counting import CountingStore, Tally
 from lastbeat.stores.port import StoreError, UnreachableError
 from support.channel import down
 from support.http_sink import Answer, HttpSink
+from support.memory import START
 from support.paged import PagedStore
+from support.row_by_row import labelled
 from support.there import there
 from support.waiting import until
 from support.world import World, running
@@ -222,3 +225,21 @@ def test_a_mark_that_cannot_be_written_again_is_no_harm() -> None:
     made = sweep_of(world, page=Pages(world)).run()
     assert written.count(("write", SWEEP_MARK)) == 2
     assert made.notes == ("a page",)
+
+
+EXITS: list[tuple[str, PassReport, int]] = [
+    ("no run at all is fine", PassReport(START), 0),
+    ("a run that timed out", PassReport(START, statuses={"RUNNING": 3, "TIMED_OUT": 1}), 2),
+    ("one that a person ended", PassReport(START, statuses={"CANCELLED": 1, "PREEMPTED": 1}), 2),
+    ("one that left early with a checkpoint", PassReport(START, statuses={"RUNNING": 3, "PREEMPTED": 1}), 1),
+    ("a run that nobody could read outranks a warning", PassReport(
+        START, statuses={"RUNNING (WARNING)": 1}, unreadable_count=1), 3),
+    ("a success whose loss is no number", PassReport(
+        START, statuses={"SUCCEEDED": 1},
+        lines=(RunLine("a", Status.SUCCEEDED, "done", conditions=("loss_nan",)),)), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("report", "status"), labelled(EXITS))
+def test_its_exit_status_is_that_of_the_worst_run(report: PassReport, status: int) -> None:
+    assert report.exit_status == status

@@ -4,12 +4,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from lastbeat import settings as configuration
 from lastbeat.alerts.weburl import HttpTimeouts
+from lastbeat.fleet.configured import configured_sweep
 from lastbeat.fleet.ping import Ping, ping_pass, trouble
 from lastbeat.model.fleet import PassReport
+from lastbeat.stores.clock import steady_clock
 from support.http_sink import Answer, HttpSink, closed_port
 from support.memory import START
 from support.row_by_row import labelled
@@ -43,6 +47,15 @@ def test_a_pass_is_told_from_its_beginning_to_its_end(sink: HttpSink, report: Pa
     ping.start()
     ping_pass(ping, report)
     assert paths(sink) == expected
+
+
+def test_a_sweep_pings_where_the_settings_say(sink: HttpSink, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    places = {"MONITORING_ROOT": f"{tmp_path}/runs", "LASTBEAT_STATE_DIR": f"{tmp_path}/state"}
+    for url, told in (("", []), (f"{sink.url}/{UUID}", [f"/{UUID}/start", f"/{UUID}"])):
+        given = configuration.load({}, {**places, "LASTBEAT_PING_URL": url}, tmp_path)
+        assert configured_sweep(given, [], clock=steady_clock()).run().blind is None
+        assert paths(sink) == told
 
 
 def test_a_blind_pass_is_silence(sink: HttpSink) -> None:

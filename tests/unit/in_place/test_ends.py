@@ -1,5 +1,7 @@
 """What becomes of a command that has ended: what its policy says, how often, and how soon."""
 
+import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -9,13 +11,15 @@ from hypothesis import strategies as st
 
 from lastbeat.explain.signals import loading as catalogues
 from lastbeat.jobs.restarts.loading import RECOMMENDED, load
+from lastbeat.model.in_place import InPlace
 from lastbeat.model.rerun import RerunReport
 from lastbeat.model.restart import JobEnd, Mode, RestartDecision, RestartEntry
 from lastbeat.model.stop_request import StopRequest
 from lastbeat.training.exec.child.exit_reason import ChildExit
 from lastbeat.training.exec.in_place.ends import LONGEST_PAUSE_S, HowItEnded, explained, job_end, pause_s, ruled, within
-from lastbeat.training.exec.in_place.looking import LeftBehind, RankError
+from lastbeat.training.exec.in_place.looking import LeftBehind, RankError, StoreLook
 from support.flight_dumps import WORLD, Step, write
+from support.memory import MemoryStore
 from support.missing_ranks import TIMED_OUT
 from support.there import there
 
@@ -66,6 +70,13 @@ def test_what_is_started_again(ended: HowItEnded, restarted: bool, reason: str) 
     end = job_end(ended, explained(ended, catalogues.load(catalogues.DEFAULT)))
     decision = ruled(load(RECOMMENDED), ended, end, (), NOW)
     assert (decision.restart, reason in decision.reason) == (restarted, True), decision.reason
+
+
+def test_what_a_start_said_of_its_hardware_is_read_and_no_other_starts() -> None:
+    store, ours = MemoryStore(), InPlace("job-1", 1, 2, 90.0)
+    store.put_text("run-1/metadata.json", json.dumps({**ours.fields(), **RerunReport((), 16).fields()}))
+    assert there(StoreLook(store, "run-1", ours, 0.0).left_behind().rerun).exit_code == 16
+    assert StoreLook(store, "run-1", replace(ours, token="job-2"), 0.0).left_behind().rerun is None
 
 
 LIMITS = [
