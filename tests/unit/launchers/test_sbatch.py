@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastbeat.jobs.launchers.port import JobRefusedError
-from lastbeat.jobs.launchers.slurm import sbatch
+from lastbeat.jobs.launchers.slurm import launcher, sbatch
 from lastbeat.jobs.launchers.slurm.sbatch import Submission, submission
 from lastbeat.model.job import JobSpec
 from support.row_by_row import labelled
@@ -138,3 +139,11 @@ def test_names_values_and_patterns_are_one_argument_each(values: list[str], name
     expected = ["--parsable", f"--job-name={name}", "--chdir=/a b", *([f"--output={output}"] if output else [])]
     assert list(asked.arguments) == [*expected, *options]
     assert asked.stdin == "#!/bin/sh\nexec true\n"
+
+
+def test_a_dry_run_shows_the_very_call_and_script() -> None:
+    spec = JobSpec(("train", "a b"), "/data", options=("--partition=gpu",))
+    fields, lines = launcher.preview(spec, "llama-r0", datetime(2026, 1, 1, tzinfo=timezone.utc))
+    assert lines[0] == "sbatch --parsable --job-name=llama-r0 --chdir=/data --partition=gpu"
+    assert lines[-1] == "  exec train 'a b'"
+    assert str(fields["script"]).splitlines()[-1] == "exec train 'a b'"

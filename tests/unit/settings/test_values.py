@@ -13,6 +13,7 @@ from lastbeat.settings import Settings, SettingsError, load, opening, table
 from lastbeat.settings.table import BeatPeriods, GroupLimits, OwnLog, SectionTimeouts, Stragglers
 from lastbeat.stores.kind import DIRECTORY, Root
 from lastbeat.stores.s3 import MONITORING_REGION
+from lastbeat.watch.observe.log_observer import log_settings
 from support.row_by_row import labelled
 
 TOKEN = "0123456789abcdef"
@@ -216,12 +217,14 @@ def test_the_limits_of_a_catalogue_are_the_policy_s(
     assert (policy.inactivity_s, policy.poll_s) == limits
 
 
-def test_absence_rules_of_a_user_s_own_file_are_the_policy_s(tmp_path: Path) -> None:
+def test_signals_and_absence_rules_of_a_user_s_own_file_are_what_is_watched_for(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(
         "signals:\n  saved:\n    substring: 'saved'\n    kind: checkpoint\n"
         "absences:\n  checkpoint_overdue:\n    signal: saved\n    within_s: 600\n    every_s: 300\n"
     )
-    (rule,) = watching(tmp_path, LASTBEAT_SIGNALS=str(tmp_path / "own.yaml")).policy.absences
+    found = watching(tmp_path, LASTBEAT_SIGNALS=str(tmp_path / "own.yaml"))
+    assert log_settings(found).catalogue().signals[0].name == "saved"
+    (rule,) = found.policy.absences
     assert (rule.name, rule.signal, rule.within_s, rule.every_s) == ("checkpoint_overdue", "saved", 600, 300)
 
 
