@@ -159,9 +159,14 @@ def test_another_size_is_drawn_anew(place: Path) -> None:
         assert screen.wait_for_end() == 0
 
 
-def test_a_terminal_that_can_do_nothing_gets_a_table(place: Path) -> None:
-    with terminal(LASTBEAT, "fleet", cwd=place, TERM="dumb") as screen:
-        assert screen.wait_for_end() == 0
+@pytest.mark.parametrize(
+    ("arguments", "kind", "code"), [(["fleet"], "dumb", 0), (["top", "fails-1", "--once"], "xterm", 2)]
+)
+def test_a_terminal_that_can_do_nothing_or_is_asked_for_once_keeps_its_screen(
+    place: Path, arguments: list[str], kind: str, code: int
+) -> None:
+    with terminal(LASTBEAT, *arguments, cwd=place, TERM=kind) as screen:
+        assert screen.wait_for_end() == code
         assert ENTER not in screen.raw
         assert "fails-1" in screen.shown
 
