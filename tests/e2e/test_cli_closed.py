@@ -172,3 +172,21 @@ def test_one_user_watches_what_others_let_him_see() -> None:
         mine = json.loads(call_as(alice, "sweep", "--once", "--json", cwd=place, **settings).stdout)
         assert mine["statuses"] == {"FAILED": 2}
         assert "RuntimeError: alices" in json.dumps(mine)
+
+
+def test_who_goes_on_with_a_colleagues_run_learns_why_it_is_not_seen_and_what_to_do() -> None:
+    alice, bob, watcher = 65531, 65532, 65533
+    with open_place() as place:
+        root, state = place / "training-runs", place / "state"
+        for folder in (root, state):
+            folder.mkdir()
+            folder.chmod(0o777)
+        settings = {"MONITORING_ROOT": str(root), "LASTBEAT_STATE_DIR": str(state)}
+        for user in (alice, bob):
+            assert call_as(user, "beat", "--run-id", "run", cwd=place, **settings).returncode == 0
+            (root / "run").chmod(0o777)
+        said = call_as(watcher, "watch", "--run-id", "run", "--once", cwd=place, **settings).stdout
+        assert f"it belongs to user {bob}, and the run's folder to user {alice}" in said
+        assert "under a run id of your own" in said
+        os.chown(root / "run", bob, bob)
+        assert call_as(watcher, "sweep", "--once", cwd=place, **settings).returncode == 0

@@ -1,4 +1,4 @@
-"""``lastbeat fleet`` once: as a table and as a document, and what it says when it cannot see."""
+"""``lastbeat fleet`` once: as a table, and what it says when it cannot see."""
 
 import json
 import re

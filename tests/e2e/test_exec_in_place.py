@@ -1,4 +1,4 @@
-"""``lastbeat exec --max-restarts``: what ends, and what is started again in its place."""
+"""``lastbeat exec --max-restarts``: what is started again in its place, once all that it began has ended."""
 
 import json
 import os

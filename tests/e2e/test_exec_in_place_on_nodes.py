@@ -90,6 +90,22 @@ def test_two_nodes_start_again_together(tmp_path: Path) -> None:
     assert (starts_made["number"], len(starts_made["restarts"])) == (1, 1), "both know of one restart"
 
 
+def test_a_failure_that_is_not_restarted_ends_all_nodes(tmp_path: Path) -> None:
+    script = """
+    if node == "1":
+        wait_for("starts-0")
+        sys.exit("torch.OutOfMemoryError: CUDA out of memory.")
+    time.sleep(600)
+    """
+    processes = on_nodes(tmp_path, script, 0, 1, policy=())
+    with ended(processes):
+        assert [process.wait(LIMIT_S) for process in processes] == [1, 1], told(tmp_path)
+    assert (on_node(tmp_path, 0), on_node(tmp_path, 1)) == ([0], [0])
+    assert (left(tmp_path, "_error") or "").startswith("torch.OutOfMemoryError: CUDA out of memory.")
+    said = watched(tmp_path)
+    assert (said["status"], said["cause"], said["attempt"]) == ("FAILED", "oom", 1)
+
+
 def test_a_signal_to_one_node_ends_all(tmp_path: Path) -> None:
     processes = on_nodes(tmp_path, "time.sleep(600)", 0, 1)
     with ended(processes):
