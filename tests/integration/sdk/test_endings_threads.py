@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from support.training import WRITTEN, Site
-from support.waiting import until
+from support.waiting import LIMIT_S, until
 
 START = f"""\
 import os, queue, signal, sys, threading, time
@@ -77,8 +77,10 @@ def test_a_thread_that_died_outside_of_a_block_is_not_its_own(directory: Site) -
 
 
 def test_a_training_that_falls_silent_has_said_what_may_be_the_reason(directory: Site) -> None:
-    script = PROCESS + "written(run)\ndie()\nrun.step(2)\nwritten(run)\nos.kill(os.getpid(), signal.SIGKILL)\n"
-    directory.train(script, LASTBEAT_GUARDIAN="off")
+    with directory.running(PROCESS + "written(run)\ndie()\nqueue.Queue().get()\n", LASTBEAT_GUARDIAN="off") as process:
+        until(lambda: "thread_error" in (directory.read("metadata.json") or ""))
+        process.kill()
+        process.wait(LIMIT_S)
     assert directory.impatient().look_until("TIMED_OUT")["reason"] == f"Both heartbeats stale (>0.05m); {NOTE}"
 
 

@@ -148,12 +148,17 @@ def test_a_listing_that_no_pass_has_the_time_for_goes_on_in_every_second_pass() 
     world.store.before = slow
     for number in range(0, 100, 20):
         world.run(f"run-{number:06}-new").both(1)
-    plans = []
-    for _ in range(40):
+    plans: list[str] = []
+
+    def found() -> int:
+        return len([run for run in world.store.held if "-new/_watchdog" in run])
+
+    # On a busy machine a pass may have no time at all.
+    while len(plans) < 40 or (found() < 5 and len(plans) < 1_000):
         world.after(60)
         _beat(world)
         plans.append(world.sweep(deadline=0.2).plan)
-    assert len([run for run in world.store.held if "-new/_watchdog" in run]) == 5
+    assert found() == 5
     # Each listing that breaks off is followed by a pass that asks. On a busy machine some have no time for their runs.
     assert plans.count("probe") >= len(plans) / 4, "the live runs do not wait for it"
 
