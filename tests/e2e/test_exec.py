@@ -235,7 +235,8 @@ def test_the_oom_killer_is_named(tmp_path: Path, cgroup: Path) -> None:
 
 
 def test_a_group_that_the_command_moves_to_counts_as_well(tmp_path: Path, cgroup: Path) -> None:
-    script = f'echo $$ > "{cgroup}/cgroup.procs"; sleep 1.5; "$@"; exit $?'
+    # exec looks once a second where its command is.
+    script = f'echo $$ > "{cgroup}/cgroup.procs"; sleep 5; "$@"; exit $?'
     done = run_exec(tmp_path, "sh", "-c", script, "sh", *python(EATS))
     assert done.returncode == 128 + signal.SIGKILL
     first = (left(tmp_path, "_error") or "").splitlines()[0]
