@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -292,52 +292,45 @@ def test_a_request_that_is_none(open_port: int, request_: bytes) -> None:
     assert alive(open_port)
 
 
-def test_who_sends_or_takes_slowly_holds_up_nobody(open_port: int) -> None:
-    slow = [socket.create_connection(("127.0.0.1", open_port), timeout=LIMIT_S) for _ in range(60)]
+@contextmanager
+def dribbling(connections: list[socket.socket], slow: list[socket.socket], every_s: float) -> Iterator[None]:
+    """While the block lasts each of ``slow`` sends a byte now and then; ``connections`` are closed behind it."""
     stop = threading.Event()
 
     def dribble() -> None:
-        while not stop.wait(0.05):
-            for connection in slow[:30]:
-                connection.send(b"X")
+        while not stop.wait(every_s):
+            for connection in slow:
+                with suppress(OSError):
+                    connection.send(b"X")
 
+    thread = threading.Thread(target=dribble)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        for connection in connections:
+            connection.close()
+
+
+def test_who_sends_or_takes_slowly_holds_up_nobody(open_port: int) -> None:
+    slow = [socket.create_connection(("127.0.0.1", open_port), timeout=LIMIT_S) for _ in range(60)]
     for connection in slow[:30]:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
     for connection in slow[30:]:
         # Asks for the page again and again, and reads none of it.
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
-    dribbling = threading.Thread(target=dribble)
-    dribbling.start()
-    try:
+    with dribbling(slow, slow[:30], 0.05):
         assert all(alive(open_port) for _ in range(5))
-    finally:
-        stop.set()
-        dribbling.join()
-        for connection in slow:
-            connection.close()
 
 
 def test_who_holds_more_connections_than_there_are_keeps_nobody_out(open_port: int) -> None:
     held = [socket.create_connection(("127.0.0.1", open_port), timeout=LIMIT_S) for _ in range(600)]
-    stop = threading.Event()
-
-    def dribble() -> None:
-        while not stop.wait(1):
-            for connection in held:
-                with suppress(OSError):
-                    connection.send(b"X")
-
     for connection in held:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-    dribbling = threading.Thread(target=dribble)
-    dribbling.start()
-    try:
+    with dribbling(held, held, 1):
         assert all(alive(open_port) for _ in range(5))
-    finally:
-        stop.set()
-        dribbling.join()
-        for connection in held:
-            connection.close()
 
 
 def document(address: str) -> Any:

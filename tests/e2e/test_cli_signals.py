@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -234,14 +235,18 @@ ROWS: list[dict[str, object]] = [
 ]
 
 
+def labelled(folder: Path, *rows: Mapping[str, object]) -> Path:
+    """A folder with the labelled logs, whose index has ``rows``."""
+    folder.mkdir()
+    for log, text in LABELLED.items():
+        (folder / log).write_text(text)
+    (folder / "index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    for name, text in LABELLED.items():
-        (folder / name).write_text(text)
-    (folder / "index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    return folder
+    return labelled(tmp_path / "corpus", *ROWS)
 
 
 def test_people_get_a_table_and_what_went_wrong(corpus: Path) -> None:
@@ -255,20 +260,10 @@ def test_people_get_a_table_and_what_went_wrong(corpus: Path) -> None:
     assert "Healthy logs misread: 0 of 1; by any match 1 of 1" in done.stdout
 
 
-def other_corpus(corpus: Path, name: str, *rows: dict[str, object]) -> Path:
-    """A folder beside ``corpus`` with the same logs."""
-    folder = corpus.parent / name
-    folder.mkdir()
-    for log, text in LABELLED.items():
-        (folder / log).write_text(text)
-    (folder / "index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
-
-
 def test_several_folders_are_scored_each_by_itself_and_all_together(corpus: Path) -> None:
     told: dict[str, object] = {"file": "d.log", "label": "oom", "first_cause_lineno": 1, "provenance": "public"}
-    other = other_corpus(
-        corpus, "other", {"id": "right", **told}, {"id": "no failure", "file": "e.log", "label": "none"}
+    other = labelled(
+        corpus.parent / "other", {"id": "right", **told}, {"id": "no failure", "file": "e.log", "label": "none"}
     )
     (other / "d.log").write_text(f"Traceback (most recent call last):\n{OOM} Really.\n")
     (other / "e.log").write_text("step 1/9 loss 2.5\n")
@@ -288,7 +283,7 @@ def test_several_folders_are_scored_each_by_itself_and_all_together(corpus: Path
 
 def test_each_repository_as_if_nobody_had_seen_it_and_the_rules_that_only_one_needs(corpus: Path) -> None:
     rows = [{**row, "id": f"{row['id']}-{name}", "source": f"acme/{name}"} for name in "ab" for row in ROWS[::2]]
-    own = other_corpus(corpus, "other", *rows, {**ROWS[0], "id": "own", "file": "d.log", "source": "acme/c"})
+    own = labelled(corpus.parent / "other", *rows, {**ROWS[0], "id": "own", "file": "d.log", "source": "acme/c"})
     (own / "d.log").write_text("step 1/9 loss 2.5\n\n\n\nOSError: [Errno 28] No space left on device\n")
     done = call(LASTBEAT, "signals", "eval", "other", "--unseen", "--rules", cwd=corpus.parent)
     assert (done.returncode, done.stderr) == (0, "")
@@ -321,9 +316,9 @@ TWICE = [
 @pytest.mark.parametrize(("named", "note"), TWICE)
 def test_the_same_logs_count_once(corpus: Path, named: list[str], note: str) -> None:
     (corpus.parent / "link").symlink_to(corpus)
-    other_corpus(corpus, "other", ROWS[0])
-    other_corpus(corpus, "copy", *ROWS)
-    other_corpus(corpus, "relabelled", ROWS[0] | {"id": "a", "label": "nccl"})
+    labelled(corpus.parent / "other", ROWS[0])
+    labelled(corpus.parent / "copy", *ROWS)
+    labelled(corpus.parent / "relabelled", ROWS[0] | {"id": "a", "label": "nccl"})
     done = call(LASTBEAT, "signals", "eval", *named, cwd=corpus.parent)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"Note: {note}" in done.stdout.splitlines()
