@@ -1,6 +1,5 @@
 """Slurm, asked while it is well and while it is not, and supervised runs on it."""
 
-import json
 import os
 import signal
 import stat
@@ -18,6 +17,7 @@ from lastbeat.jobs.launchers.slurm.launcher import SlurmLauncher
 from lastbeat.model.job import JobReport, JobSpec, JobState
 from support.cli import LASTBEAT, environment, popen
 from support.slurm import ask
+from support.supervised import record
 from support.waiting import LIMIT_S, until
 
 SINCE = datetime.now(timezone.utc) - timedelta(minutes=1)
@@ -83,12 +83,6 @@ def supervise(folder: Path, *arguments: str, **more: str) -> "subprocess.Popen[s
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def record(folder: Path, run_id: str) -> dict[str, Any]:
-    path = folder / "runs" / run_id / "_watchdog.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return found
 
 
 def job_of(folder: Path, run_id: str) -> dict[str, Any]:
